@@ -1,0 +1,86 @@
+"""From the facts of a knowledge base to a benchmark folder: divide, draw, answer exactly, write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from tarbox.benchmark.folder import write_benchmark
+from tarbox.benchmark.options import BenchmarkOptions
+from tarbox.benchmark.sampling import Progress, SampledQueries, grounds_of, sample_all
+from tarbox.benchmark.tables import Lists, QueryTable, render_shape
+from tarbox.core.errors import BenchmarkError
+from tarbox.core.ids import Level
+from tarbox.kb.facts import SPLITS, Facts, Ids
+from tarbox.kb.store import Manifest
+
+LEVELS: Final = (Level.ENTITY, Level.CONCEPT)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What was written, and a sentence for every template that yielded fewer queries than wanted."""
+
+    manifest: Manifest
+    shortfalls: tuple[str, ...]
+
+
+def build_benchmark(
+    facts: Facts, options: BenchmarkOptions, out: str | os.PathLike[str], progress: Progress | None = None
+) -> Built:
+    """Write the benchmark of a knowledge base to the folder `out`, at once or not at all.
+
+    It depends on the facts and the options alone, whatever the number of workers.
+    """
+    if not len(facts.heads):
+        raise BenchmarkError("this knowledge base has no assertions, so there is nothing to ask about")
+    split = options.divide(facts)
+    grounds = grounds_of(split, options)
+    sampled = sample_all(grounds, options, progress)
+    tables = {part: table_of([queries for queries in sampled if queries.task.part == part]) for part in SPLITS}
+    never = np.flatnonzero(grounds["test"].never).astype(np.int32)
+    shortfalls = tuple(text for queries in sampled if (text := queries.shortfall()) is not None)
+    details: dict[str, Any] = {
+        "protocol": options.protocol.value,
+        "options": options.describe(),
+        "templates": {name: render_shape(shape) for name, shape in options.shapes.items()},
+        "facts": {part: stage.facts.counts() for part, stage in split.stages.items()},
+        "shortfalls": list(shortfalls),
+    }
+    manifest = write_benchmark(out, split.train, tables, details, {Level.CONCEPT: never})
+    return Built(manifest, shortfalls)
+
+
+def table_of(sampled: Sequence[SampledQueries]) -> QueryTable:
+    """The query table of one part: by template, then level; ids such as ``2p-entity-0``."""
+    return QueryTable.concatenate(_level_table(queries, level) for queries in sampled for level in LEVELS)
+
+
+def _level_table(queries: SampledQueries, level: Level) -> QueryTable:
+    asked = queries.asked[level]
+    size = len(asked.rows)
+    template = queries.task.template
+    columns: dict[str, Any] = {
+        "id": [f"{template}-{level.value}-{number}" for number in range(size)],
+        "template": [template] * size,
+        "level": [level.value] * size,
+        "shape": [render_shape(queries.task.shape)] * size,
+        "slots": _table_rows(queries.ids[asked.rows]),
+        "target": asked.targets,
+        "known": asked.known,
+    }
+    if queries.task.part != "train":
+        columns["derivable"] = pa.array(asked.derivable)
+        if len(asked.missing.values) == len(asked.targets.values):
+            columns["missing"] = asked.missing
+    return QueryTable.of(columns)
+
+
+def _table_rows(ids: Ids) -> Lists:
+    return Lists(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.ravel())

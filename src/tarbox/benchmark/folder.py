@@ -1,0 +1,175 @@
+"""A benchmark on disk.
+
+::
+
+    BENCH/
+      manifest.json     protocol, counts, options, sources, checksums, the excluded candidates, the vocabulary hash
+      store/            the training store
+      train.parquet     query tables with ids of that store (any of the three may be missing)
+      valid.parquet
+      test.parquet
+
+It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from tarbox.benchmark.tables import QueryTable, read_table, write_table
+from tarbox.core.errors import BenchmarkError
+from tarbox.core.ids import Level, Role
+from tarbox.kb.facts import SPLITS, Facts, Ids
+from tarbox.kb.store import MANIFEST, Manifest, Store, checksum, manifest_bytes, open_store
+from tarbox.kb.terms import from_ntriples, to_ntriples
+from tarbox.kb.writing import replace_file, write_store
+
+FORMAT: Final = "tarbox-benchmark"
+VERSION: Final = 1
+STORE: Final = "store"
+_ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """An opened benchmark; tables are read when asked for."""
+
+    path: Path
+    manifest: Manifest
+    store: Store
+
+    @property
+    def protocol(self) -> str:
+        """`honest`, `paper`, or `imported` for tables that came from elsewhere."""
+        return str(self.manifest["protocol"])
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that have a table, of train, valid and test."""
+        return tuple(split for split in SPLITS if split in self.manifest["files"])
+
+    def table(self, split: str) -> QueryTable:
+        """The queries of one split."""
+        if split not in self.manifest["files"]:
+            there = ", ".join(self.splits) or "none"
+            raise BenchmarkError(f"{self.path} has no {split} queries; it has: {there}")
+        entry = self.manifest["files"][split]
+        file = self.path / entry["name"]
+        if not file.exists() or checksum(file) != entry["checksum"]:
+            raise BenchmarkError(
+                f"{file} is damaged or missing: it is not what was written. Build the benchmark again."
+            )
+        return read_table(file)
+
+    def excluded(self) -> dict[Level, Ids]:
+        """The ids that are no candidates, by level: the top concepts under the honest protocol."""
+        vocabulary = self.store.facts.vocabulary
+        found = {}
+        for level, terms in self.manifest["excluded"].items():
+            names = vocabulary.names(_ROLES[Level(level)])
+            ids = [names.find(from_ntriples(term)) for term in terms]
+            found[Level(level)] = np.array([number for number in ids if number is not None], np.int32)
+        return found
+
+
+def is_benchmark(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a benchmark (not merely a store) at `path`."""
+    try:
+        return bool(json.loads((Path(path) / MANIFEST).read_bytes()).get("format") == FORMAT)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def open_benchmark(path: str | os.PathLike[str]) -> Benchmark:
+    """Open the benchmark at `path` and verify its manifest and its store."""
+    folder = Path(path)
+    if not is_benchmark(folder):
+        raise BenchmarkError(
+            f"no benchmark at {folder}. Build one with `tarbox bench build KB -o {folder}` or `tarbox bench import`."
+        )
+    written = (folder / MANIFEST).read_bytes()
+    manifest: Manifest = json.loads(written)
+    if manifest_bytes(manifest) != written:
+        raise BenchmarkError(f"{folder / MANIFEST} is damaged: it is not what was written. Build the benchmark again.")
+    if manifest["version"] != VERSION:
+        raise BenchmarkError(f"{folder} has benchmark format {manifest['version']}, this tarbox reads {VERSION}.")
+    store = open_store(folder / STORE)
+    if store.vocabulary_hash != manifest["vocabulary_hash"]:
+        raise BenchmarkError(f"{folder / STORE} is not the store of this benchmark. Build the benchmark again.")
+    return Benchmark(folder, manifest, store)
+
+
+def write_benchmark(
+    path: str | os.PathLike[str],
+    training: Facts,
+    tables: Mapping[str, QueryTable],
+    details: Manifest,
+    excluded: Mapping[Level, Ids] | None = None,
+) -> Manifest:
+    """Write the benchmark of these training facts and tables by split; returns its manifest.
+
+    `details` go into the manifest and must hold `protocol`; `store` among them goes into the store's own manifest.
+    """
+    folder = Path(path)
+    _check_place(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
+    try:
+        store = write_store(scratch / STORE, training, details.get("store"))
+        files = {split: _write_split(scratch, split, tables[split]) for split in SPLITS if split in tables}
+        manifest = {
+            **{key: value for key, value in details.items() if key != "store"},
+            "format": FORMAT,
+            "version": VERSION,
+            "vocabulary_hash": store["vocabulary_hash"],
+            "counts": {split: len(tables[split]) for split in files},
+            "excluded": _names(training, excluded or {}),
+            "files": files,
+        }
+        replace_file(scratch / MANIFEST, manifest_bytes(manifest))
+        _move(scratch, folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return manifest
+
+
+def _write_split(folder: Path, split: str, table: QueryTable) -> dict[str, Any]:
+    file = folder / f"{split}.parquet"
+    write_table(file, table)
+    return {"name": file.name, "checksum": checksum(file), "bytes": file.stat().st_size}
+
+
+def _names(facts: Facts, excluded: Mapping[Level, Ids]) -> dict[str, list[str]]:
+    return {
+        level.value: [to_ntriples(facts.vocabulary.names(_ROLES[level]).iri(number)) for number in ids.tolist()]
+        for level, ids in excluded.items()
+    }
+
+
+def _check_place(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise BenchmarkError(f"{folder} is a file. Name a folder for the benchmark.")
+    if folder.is_dir() and any(folder.iterdir()) and not is_benchmark(folder):
+        raise BenchmarkError(f"{folder} is not empty and holds no benchmark. Name another folder, or empty it.")
+
+
+def _move(scratch: Path, folder: Path) -> None:
+    """Put the scratch folder in its place; an older benchmark there is moved aside first."""
+    scratch.chmod(0o755)
+    if not folder.exists():
+        scratch.rename(folder)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
+    folder.rename(aside / "old")
+    scratch.rename(folder)
+    shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,227 @@
+"""Drawing the queries of a benchmark with complete answers (PROTOCOL.md).
+
+A `Task` is one template for one part of the benchmark. Its attempts are numbered, each with random numbers of its
+own, and taken in order until every level has the queries wanted; so the result is the same on any number of workers,
+which only share out the tasks. Workers are threads: the kernels release the interpreter lock. The number of attempts
+is bounded: a graph too small or too sparse for a template yields fewer queries, and `SampledQueries` says why.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.benchmark.options import BenchmarkOptions, Protocol
+from tarbox.benchmark.selection import Asked, Catch, ask_all, ask_one, concatenate
+from tarbox.core.ids import Level
+from tarbox.execution.graph import Index
+from tarbox.execution.program import compile_shape
+from tarbox.kb.closure import Instances
+from tarbox.kb.facts import SPLITS, Ids
+from tarbox.kb.splits import Split, Stage
+from tarbox.query.algebra import Query
+
+if TYPE_CHECKING:
+    from tarbox.benchmark.kernels import Rules
+
+ATTEMPTS_PER_QUERY: Final = 200
+ATTEMPTS_AT_LEAST: Final = 200_000
+PATIENCE: Final = 50_000  # attempts in a row without a new query, after which a task gives up
+CHUNK: Final = 4_096  # attempts between two looks at the result
+ROOM: Final = 1 << 22  # answers held at a time
+
+REASONS: Final = (
+    "the walk met an entity without a relation to go on with",
+    "one branch made another idle",
+    "there was no answer to ask for",
+    "there were too many answers",
+)
+"""What the attempts that found no query came to, by the kernel's outcome."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One template for one part of the benchmark (a name of `SPLITS`), with the queries wanted per level."""
+
+    template: str
+    shape: Query
+    part: str
+    wanted: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SampledQueries:
+    """N distinct queries [N, slots] of a task, and what is asked of them at each level."""
+
+    task: Task
+    ids: Ids
+    asked: Mapping[Level, Asked]
+    attempts: int
+    outcomes: NDArray[np.int64]
+
+    def shortfall(self) -> str | None:
+        """A sentence about the queries that are lacking, if any are."""
+        found = {level.value: len(asked.rows) for level, asked in self.asked.items()}
+        if min(found.values()) >= self.task.wanted:
+            return None
+        numbers = " and ".join(f"{count:,} at {level} level" for level, count in found.items())
+        why = REASONS[int(np.argmax(self.outcomes[: len(REASONS)]))]
+        return (
+            f"{self.task.template} {self.task.part}: {numbers} of the {self.task.wanted:,} wanted, "
+            f"after {self.attempts:,} attempts (mostly, {why})"
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where a part of the benchmark draws its queries from: the indexed graph and which answers it asks for."""
+
+    index: Index
+    hard: bool
+    never: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, stage: Stage, never: NDArray[np.bool_]) -> Ground:
+        return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
+
+
+Progress = Callable[[Task, int], None]
+"""Called with a task and the number of queries it has at the level where it has fewest."""
+
+
+def tasks_of(options: BenchmarkOptions) -> list[Task]:
+    """The tasks of a benchmark, by part, then template."""
+    shapes = options.shapes.items()
+    every = (Task(name, shape, part, options.wanted(name, part)) for part in SPLITS for name, shape in shapes)
+    return [task for task in every if task.wanted]
+
+
+def grounds_of(split: Split, options: BenchmarkOptions) -> dict[str, Ground]:
+    """The ground of every part; top concepts (of the whole graph) are no targets of the honest protocol."""
+    never = np.zeros(len(split.whole.vocabulary.concepts), np.bool_)
+    if options.protocol is Protocol.HONEST:
+        never[Instances.of(split.whole).top_concepts()] = True
+    return {part: Ground.of(stage, never) for part, stage in split.stages.items()}
+
+
+def sample_all(
+    grounds: Mapping[str, Ground], options: BenchmarkOptions, progress: Progress | None = None
+) -> list[SampledQueries]:
+    """The queries of all tasks, in the order of `tasks_of`."""
+    tasks = tasks_of(options)
+    with ThreadPoolExecutor(options.workers) as pool:
+        return list(pool.map(lambda task: sample_task(task, grounds[task.part], options, progress), tasks))
+
+
+def sample_task(
+    task: Task, ground: Ground, options: BenchmarkOptions, progress: Progress | None = None
+) -> SampledQueries:
+    """The queries of one task."""
+    collector = Collector(task, ground, options)
+    while collector.unfinished():
+        collector.advance()
+        if progress is not None:
+            progress(task, collector.count())
+    return collector.result()
+
+
+@final
+class Collector:
+    """Makes the attempts of one task chunk by chunk and keeps new queries until it has enough."""
+
+    def __init__(self, task: Task, ground: Ground, options: BenchmarkOptions) -> None:
+        from tarbox.benchmark.kernels import OUTCOMES, Haul, Rules
+        from tarbox.execution.kernels import make_space
+
+        self._task, self._ground, self._protocol = task, ground, options.protocol
+        self._program = compile_shape(task.shape)
+        nodes = ground.index.entities + ground.index.concepts
+        self._space = make_space(self._program.depth, nodes)
+        room = max(ROOM, nodes)
+        self._haul = Haul(
+            np.empty((CHUNK, self._program.width), np.int32),
+            np.empty((CHUNK, 4), np.int64),
+            np.empty(room, np.int32),
+            np.empty(room, np.int8),
+        )
+        honest = options.protocol is Protocol.HONEST
+        self._rules: Rules = Rules(ground.hard, honest, options.max_answers, ground.never)
+        self._seed = options.derive_seed(task.part, task.template)
+        self._random = np.random.default_rng(self._seed)
+        self._attempts, self._fruitless = 0, 0
+        self._outcomes = np.zeros(OUTCOMES, np.int64)
+        shared = (
+            options.protocol is Protocol.PAPER and ground.hard
+        )  # one graph for both: each takes half of its queries
+        self._half = int(task.part == "test") if shared else None
+        self._limit = max(ATTEMPTS_AT_LEAST, ATTEMPTS_PER_QUERY * task.wanted) if ground.index.entities else 0
+        self._seen: set[bytes] = set()
+        self._ids: list[Ids] = []
+        self._asked: dict[Level, list[Asked]] = {level: [] for level in Level}
+        self._counts = dict.fromkeys(Level, 0)
+        self._queries = 0
+
+    def count(self) -> int:
+        return min(self._counts.values())
+
+    def unfinished(self) -> bool:
+        return self.count() < self._task.wanted and self._attempts < self._limit and self._fruitless < PATIENCE
+
+    def advance(self) -> None:
+        """One call of the kernel: at most `CHUNK` attempts."""
+        from tarbox.benchmark.kernels import sample_block
+
+        span = (self._seed, self._attempts, min(self._attempts + CHUNK, self._limit))
+        reached, accepted, outcomes = sample_block(
+            self._ground.index.graph, self._program, self._rules, span, self._space, self._haul
+        )
+        self._outcomes += outcomes
+        before = self._queries
+        self._keep(Catch.of(self._haul, accepted, self._ground.hard))
+        self._fruitless = 0 if self._queries > before else self._fruitless + reached - self._attempts
+        self._attempts = reached
+
+    def _keep(self, catch: Catch) -> None:
+        """Takes from the catch what is new and still wanted."""
+        if self._protocol is Protocol.HONEST:
+            asked = ask_all(catch)
+        else:
+            asked = ask_one(catch, self._ground.index.instances.concepts_of, self._random)
+        new = self._new(catch.ids)
+        places = {}
+        used = np.zeros(len(new), np.bool_)
+        for level, questions in asked.items():
+            fresh = np.flatnonzero(new[questions.rows])
+            places[level] = fresh[: self._task.wanted - self._counts[level]]
+            used[questions.rows[places[level]]] = True
+        number = self._queries + np.cumsum(used) - 1
+        for level, questions in asked.items():
+            chosen = places[level]
+            self._asked[level].append(questions.take(chosen, number[questions.rows[chosen]]))
+            self._counts[level] += len(chosen)
+        self._ids.append(catch.ids[used])
+        self._queries += int(used.sum())
+
+    def _new(self, ids: Ids) -> NDArray[np.bool_]:
+        """[Q] which of the queries were not met before."""
+        new = np.zeros(len(ids), np.bool_)
+        for place, row in enumerate(ids):
+            key = row.tobytes()
+            if key not in self._seen:
+                self._seen.add(key)
+                new[place] = self._half is None or zlib.crc32(key) % 2 == self._half
+        return new
+
+    def result(self) -> SampledQueries:
+        ids = np.concatenate([np.empty((0, self._program.width), np.int32), *self._ids])
+        asked = {level: concatenate(parts) for level, parts in self._asked.items()}
+        return SampledQueries(self._task, ids, asked, self._attempts, self._outcomes)

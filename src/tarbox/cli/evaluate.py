@@ -1,0 +1,184 @@
+"""`tarbox eval`: ranks the answers of a query table and prints what a model reaches."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, assert_never, final
+
+import typer
+
+from tarbox.core.errors import BenchmarkError, ConfigError
+from tarbox.core.ids import Level
+
+if TYPE_CHECKING:
+    from tarbox.benchmark.tables import QueryTable
+    from tarbox.evaluation.evaluator import Progress, Ranked
+    from tarbox.kb.facts import Facts, Ids
+
+GIVEN = "given"
+"""The protocol of a query file by itself: its known answers are filtered, and every name is a candidate."""
+
+WITH_REJECTED = 3
+"""The exit code of a command that is done, with lines rejected."""
+
+
+class Split(Enum):
+    """Which queries of a benchmark are evaluated."""
+
+    TRAIN = "train"
+    VALID = "valid"
+    TEST = "test"
+
+
+class Candidates(Enum):
+    """Which concepts are ranked."""
+
+    HONEST = "honest"
+    PAPER = "paper"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything to be evaluated: training facts, queries, and which candidates are left out."""
+
+    facts: Facts
+    table: QueryTable
+    protocol: str
+    excluded: Mapping[Level, Ids]
+    rejected: tuple[str, ...] = ()
+
+
+def evaluate(
+    path: Annotated[Path, typer.Argument(metavar="RUN|BENCH|KB", help="A benchmark, or a store with --queries.")],
+    *,
+    model: Annotated[str, typer.Option(help="The model, where PATH is no run.")] = "counting",
+    queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
+    split: Annotated[Split, typer.Option(help="The queries of a benchmark to evaluate.")] = Split.TEST,
+    protocol: Annotated[
+        Candidates | None,
+        typer.Option(help="honest leaves top concepts out, paper ranks all; as the benchmark says, if not given."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (fractions between 0 and 1).")] = False,
+    markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
+    latex: Annotated[bool, typer.Option(help="Print LaTeX tables.")] = False,
+    ranks: Annotated[Path | None, typer.Option(help="Write every single rank: .jsonl, or else with tabs.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw bars per template: .png, .svg or .pdf.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap intervals.")] = 0,
+) -> None:
+    """Rank answers and print MRR and Hits@k per template and level."""
+    from tarbox.evaluation.evaluator import rank_table
+    from tarbox.evaluation.metrics import Bootstrap, measure
+    from tarbox.evaluation.reports import RENDERERS, tabulate, to_json
+    from tarbox.models.registry import find_model
+
+    form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
+    builder = find_model(model)
+    task = _open_task(path, queries, split.value, protocol)
+    _report_unusable(task)
+    with progress_bar(f"ranking with {model}", len(task.table)) as advance:
+        ranked = rank_table(builder.from_facts(task.facts), task.table, task.excluded, advance)
+    results = measure(ranked, model, task.protocol, Bootstrap(seed=seed))
+    if form == "json":
+        typer.echo(json.dumps(to_json(results), indent=2))
+    else:
+        typer.echo(RENDERERS[form](tabulate(results)), nl=False)
+    if ranks is not None:
+        _write_ranks(ranked, task, ranks)
+    if plot is not None:
+        from tarbox.evaluation.plots import draw_templates
+
+        draw_templates([results], plot)
+    if task.rejected:
+        raise typer.Exit(WITH_REJECTED)
+
+
+def _choose_form(asked: Mapping[str, bool]) -> str:
+    chosen = [form for form, wanted in asked.items() if wanted]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"choose one of {', '.join(f'--{form}' for form in chosen)}")
+    return chosen[0] if chosen else "terminal"
+
+
+def _open_task(path: Path, queries: Path | None, split: str, protocol: Candidates | None) -> Task:
+    from tarbox.benchmark.folder import is_benchmark, open_benchmark
+    from tarbox.kb.store import open_store
+
+    if is_benchmark(path):
+        benchmark = open_benchmark(path)
+        facts, own = benchmark.store.facts, benchmark.excluded()
+        label, excluded = _candidates(protocol, facts, benchmark.protocol, own)
+        if queries is None:
+            return Task(facts, benchmark.table(split), label, excluded)
+        return _with_queries(facts, queries, label, excluded)
+    facts = open_store(path).facts
+    if queries is None:
+        raise BenchmarkError(f"{path} is a store and has no queries of its own: name a query table with --queries FILE")
+    return _with_queries(facts, queries, *_candidates(protocol, facts, GIVEN, {}))
+
+
+def _candidates(
+    asked: Candidates | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
+) -> tuple[str, Mapping[Level, Ids]]:
+    """The protocol's name and who is no candidate: as the benchmark says, unless another protocol is asked for."""
+    match asked:
+        case None:
+            return protocol, own
+        case Candidates.PAPER:
+            return asked.value, {}
+        case Candidates.HONEST:
+            return asked.value, own or _top_concepts(facts)
+        case _:
+            assert_never(asked)
+
+
+def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[Level, Ids]) -> Task:
+    from tarbox.benchmark.exchange import read_queries
+
+    reading = read_queries(queries, facts.vocabulary)
+    rejected = tuple(str(line) for line in reading.rejected)
+    if len(reading.table) == 0:
+        first = f": {rejected[0]}" if rejected else ""
+        raise BenchmarkError(f"{queries} holds no query of this knowledge base{first}")
+    return Task(facts, reading.table, protocol, excluded, rejected)
+
+
+def _top_concepts(facts: Facts) -> Mapping[Level, Ids]:
+    from tarbox.kb.closure import Instances
+
+    return {Level.CONCEPT: Instances.of(facts).top_concepts()}
+
+
+def _report_unusable(task: Task) -> None:
+    for line in task.rejected:
+        typer.echo(line, err=True)
+    outside = len(task.table.outside())
+    if outside:
+        typer.echo(f"{outside} of the targets are not in the knowledge base's vocabulary: they score 0", err=True)
+
+
+def _write_ranks(ranked: Ranked, task: Task, path: Path) -> None:
+    from tarbox.evaluation.reports import ranks_text
+
+    try:
+        path.write_text(ranks_text(ranked, task.facts.vocabulary, path.suffix == ".jsonl"), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Progress]:
+    """A bar on stderr with an estimate of the time left; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)

@@ -1,0 +1,1 @@
+"""Errors, ids and configuration: what every layer shares."""

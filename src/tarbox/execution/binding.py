@@ -1,0 +1,209 @@
+"""From the names in a query to the things of a knowledge base."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final, NoReturn, final
+from urllib.parse import unquote
+
+from tarbox.core.errors import AmbiguousName, UnknownName
+from tarbox.core.ids import Role
+from tarbox.execution.lookup import Lookup, NameSource
+from tarbox.execution.rows import encode
+from tarbox.kb.facts import Ids
+from tarbox.kb.terms import is_literal, literal, local_name, namespace, split_literal, to_ntriples
+from tarbox.kb.vocabulary import Names, Vocabulary
+from tarbox.query.algebra import Query
+from tarbox.query.names import ANYTHING, OWL_THING, WELL_KNOWN, XSD, Name, NameForm, expand
+from tarbox.query.render import full_name
+from tarbox.query.tokens import is_word, quote_label
+
+SHOWN_CANDIDATES: Final = 5
+_NAMESPACES: Final = 20
+_ORDER: Final = {
+    NameForm.WORD: (NameSource.LOCAL, NameSource.LABEL, NameSource.SYNONYM),
+    NameForm.LABEL: (NameSource.LABEL, NameSource.LOCAL, NameSource.SYNONYM),
+}
+_NUMBERS: Final = (
+    (re.compile(r"[+-]?\d+"), "integer"),
+    (re.compile(r"[+-]?\d+\.\d+"), "decimal"),
+    (re.compile(r"true|false"), "boolean"),
+)
+_A: Final = {Role.ENTITY: "an entity", Role.CONCEPT: "a concept", Role.RELATION: "a relation"}
+
+
+def bind(query: Query, vocabulary: Vocabulary) -> tuple[Query, Ids]:
+    """(shape, [slots] ids) of a query whose names are terms of the vocabulary.
+
+    A directed relation is `2 * relation + (1 if inverse else 0)`. Raises `UnknownName`.
+    """
+    return encode(query, vocabulary)
+
+
+@final
+class VocabularyResolver:
+    """Finds what a name means in a knowledge base.
+
+    In this order: full IRI; CURIE (well-known prefixes, those of the vocabulary's own namespaces, and OBO's
+    ``GO:0008150``); local name, label, synonym, for a quoted name label before local name; the same in any case.
+    The first step that finds anything decides, and finds one thing or is ambiguous.
+
+    >>> resolver = VocabularyResolver(Vocabulary.of(["http://x.org/London"]))
+    >>> resolver.resolve(Role.ENTITY, Name(NameForm.WORD, "london"))
+    'http://x.org/London'
+    """
+
+    def __init__(self, vocabulary: Vocabulary, title: str = "this knowledge base") -> None:
+        self._vocabulary = vocabulary
+        self._title = title
+        self._lookups = {role: Lookup(vocabulary, vocabulary.names(role)) for role in Role}
+
+    def resolve(self, role: Role, name: Name) -> str:
+        """The one term with this name; see `tarbox.query.names.Resolver`."""
+        if role is Role.CONCEPT and self._expand(name) in (ANYTHING, OWL_THING) and not self._find(role, name):
+            return ANYTHING
+        return self._vocabulary.names(role).iri(self.find(role, name))
+
+    def find(self, role: Role, name: Name) -> int:
+        """The id of the one thing with this name. Raises `UnknownName` or `AmbiguousName`."""
+        found = self._find(role, name)
+        if not found:
+            self._report_unknown(role, name)
+        if len(found) > 1:
+            self._report_ambiguous(role, name, [self._vocabulary.names(role).iri(row) for row in found])
+        return found[0]
+
+    def lookup(self, role: Role) -> Lookup:
+        """The names of one role, for completion."""
+        return self._lookups[role]
+
+    def write(self, role: Role, term: str) -> str:
+        """The shortest text that a query can use for a term: a local name, a quoted label, or the full IRI."""
+        known = self._vocabulary.names(role).find(term)
+        if known is None or is_literal(term):
+            return full_name(role, term)
+        local, label = local_name(term), self._vocabulary.names(role).label(known)
+        forms = [(Name(NameForm.WORD, local), local)] if is_word(local) and ":" not in local else []
+        if label:
+            forms.append((Name(NameForm.LABEL, label), quote_label(label)))
+        for name, text in forms:
+            if self._find(role, name) == (known,):
+                return text
+        return full_name(role, term)
+
+    def show(self, role: Role, term: str) -> str:
+        """What a person reads: the label, or else the local name."""
+        known = self._vocabulary.names(role).find(term)
+        return local_name(term) if known is None else self._vocabulary.names(role).show(known)
+
+    @cached_property
+    def prefixes(self) -> dict[str, str]:
+        """Prefix to namespace: the well-known ones, and the vocabulary's commonest by the last part of their path.
+
+        The empty prefix is the commonest namespace of all.
+        """
+        ours: dict[str, str] = {}
+        for space in self._namespaces():
+            prefix = re.split(r"[/#:]", space.rstrip("/#:"))[-1].lower()
+            if prefix and is_word(prefix):
+                ours.setdefault(prefix, space)
+            ours.setdefault("", space)
+        return {**ours, **WELL_KNOWN}
+
+    def _namespaces(self) -> list[str]:
+        terms: Iterable[str] = (term for role in Role for term in self._vocabulary.names(role))
+        counts = Counter(namespace(term) for term in terms)
+        return [space for space, _ in counts.most_common(_NAMESPACES) if space]
+
+    def _find(self, role: Role, name: Name) -> tuple[int, ...]:
+        names, text = self._vocabulary.names(role), name.text
+        match name.form:
+            case NameForm.IRI | NameForm.LITERAL:
+                return _only(names.find(text))
+            case NameForm.LABEL:
+                return self._find_by_name(role, name)
+            case NameForm.WORD:
+                expanded = self._expand(name)
+                direct = None if expanded is None else names.find(expanded)
+                return _only(direct) or self._find_by_name(role, name) or self._find_number(role, names, text)
+            case NameForm.PLACEHOLDER:
+                return ()
+
+    def _find_by_name(self, role: Role, name: Name) -> tuple[int, ...]:
+        lookup = self._lookups[role]
+        texts = dict.fromkeys([name.text, unquote(name.text), name.text.replace(":", "_", 1)])
+        for find in (lookup.find, lookup.find_folded):
+            for source in _ORDER[name.form]:
+                for text in texts:
+                    found = find(text, source)
+                    if found:
+                        return found
+        return ()
+
+    def _find_number(self, role: Role, names: Names, text: str) -> tuple[int, ...]:
+        """Manchester syntax writes numbers and truth values without quotation marks."""
+        if role is not Role.ENTITY:
+            return ()
+        datatype = next((kind for pattern, kind in _NUMBERS if pattern.fullmatch(text)), None)
+        return () if datatype is None else _only(names.find(literal(text, XSD + datatype)))
+
+    def _expand(self, name: Name) -> str | None:
+        """The IRI that a name writes in full or as a CURIE."""
+        if name.form is NameForm.IRI or name.text.startswith("_:"):
+            return name.text
+        return expand(name.text, self.prefixes) if name.form is NameForm.WORD and ":" in name.text else None
+
+    def _report_ambiguous(self, role: Role, name: Name, iris: list[str]) -> NoReturn:
+        shown = [to_ntriples(iri) for iri in iris[:SHOWN_CANDIDATES]]
+        more = f" and {len(iris) - len(shown):,} more" if len(iris) > len(shown) else ""
+        listed = ", ".join(shown) + more
+        reason = f"'{name.text}' names {len(iris):,} {role.plural}: {listed}. Write the full IRI of the one you mean"
+        raise AmbiguousName(reason, [to_ntriples(iri) for iri in iris])
+
+    def _report_unknown(self, role: Role, name: Name) -> NoReturn:
+        if name.form is NameForm.PLACEHOLDER:
+            raise UnknownName(f"{name.text} is a placeholder; placeholders stand in templates only")
+        shown = name.text if is_literal(name.text) else f"'{name.text}'"
+        for other in Role:
+            if other is not role and self._find(other, name):
+                reason = f"{shown} is {_A[other]} in {self._title}, not {_A[role]}"
+                raise UnknownName(reason + _advice(role, other, name.text))
+        candidates = self._candidates(role, name)
+        question = f". Did you mean {_either(candidates)}?" if candidates else ""
+        raise UnknownName(f"no {role.value} {shown} in {self._title}{question}", candidates)
+
+    def _candidates(self, role: Role, name: Name) -> list[str]:
+        """Near names, as a query would write them."""
+        lookup, names = self._lookups[role], self._vocabulary.names(role)
+        if is_literal(name.text):
+            rows = lookup.find(split_literal(name.text)[0], NameSource.LOCAL)
+            return [names.iri(row) for row in rows if is_literal(names.iri(row))][:SHOWN_CANDIDATES]
+        sought = local_name(name.text) if name.form is NameForm.IRI else name.text.rpartition(":")[2] or name.text
+        near = [text if is_word(text) else quote_label(text) for text in lookup.near(sought)]
+        if near or len(sought) < 3:
+            return near
+        return [self.write(role, names.iri(row)) for row in lookup.complete(sought, 3)]
+
+
+def _advice(role: Role, other: Role, text: str) -> str:
+    match role, other:
+        case Role.CONCEPT, Role.ENTITY:
+            return f": write {{{text}}}, or 'value {text}' after a relation"
+        case Role.ENTITY, Role.CONCEPT:
+            return f": write 'some {text}' instead of 'value', and no braces"
+        case Role.CONCEPT, Role.RELATION:
+            return f": write '{text} some ...' or '{text} value ...'"
+        case _:
+            return ""
+
+
+def _either(candidates: list[str]) -> str:
+    shown = [text if text.startswith("'") else f"'{text}'" for text in candidates]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _only(row: int | None) -> tuple[int, ...]:
+    return () if row is None else (row,)

@@ -1,0 +1,137 @@
+"""Exact answers: what follows from the facts of a knowledge base, at both levels.
+
+::
+
+    index = Index.of(facts)                             # once per knowledge base
+    answer = answer_query(query, index)                 # names of the query are terms of the vocabulary
+    answer.entities, answer.concepts, answer.counts     # sorted ids; answer.coverage() = counts / entities
+    for block in stream_entities(query, index): ...     # sorted ids in blocks, for millions of answers
+    entities, concepts, counts = answer_rows(shape, ids, index)    # a batch of queries of one shape, fastest
+
+`encode` in `tarbox.execution.rows` makes (shape, ids) of a query with names. A concept is an answer where at least one
+answer entity is its instance under closure; its count is the number of those entities. A complement is taken over all
+entities. All functions are pure and may run in several threads at once. The first call loads numba's machine code
+from its cache (compiled on first use on a machine: some seconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.execution.graph import Index
+from tarbox.execution.program import compile_shape
+from tarbox.execution.rows import encode
+from tarbox.kb.closure import Rows
+from tarbox.kb.facts import Ids
+from tarbox.query.algebra import Query
+
+if TYPE_CHECKING:
+    from tarbox.execution.kernels import Space
+
+STREAM_BLOCK = 1 << 16
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Entity ids [A] and concept ids [B], both increasing; `counts` [B]: how many of the entities each concept has."""
+
+    entities: Ids
+    concepts: Ids
+    counts: Ids
+
+    def coverage(self) -> NDArray[np.float64]:
+        """[B] the share of the answer entities inside each concept."""
+        return self.counts / max(len(self.entities), 1)
+
+
+def answer_query(query: Query, index: Index) -> Answer:
+    """The answers to one query at both levels."""
+    from tarbox.execution.kernels import count_concepts, list_range
+
+    with _result(query, index) as (space, row):
+        list_range(space, row, 0, index.entities)
+        listed = space.listed[row, : space.sizes[row]]
+        entities = listed[_members(space, row, listed)]
+        counts = np.zeros(index.concepts, np.int32)
+        count_concepts(index.graph, space, row, counts)
+    concepts = np.flatnonzero(counts).astype(np.int32)
+    return Answer(entities, concepts, counts[concepts])
+
+
+def stream_entities(query: Query, index: Index, block: int = STREAM_BLOCK) -> Iterator[Ids]:
+    """The entity answers in increasing order, at most `block` at a time; empty blocks are left out."""
+    with _result(query, index) as (space, row):
+        for start in range(0, index.entities, block):
+            nodes = np.arange(start, min(start + block, index.entities), dtype=np.int32)
+            found = nodes[_members(space, row, nodes)]
+            if len(found):
+                yield found
+
+
+def answer_entities(query: Query, index: Index) -> Ids:
+    """The entity answers to one query, increasing."""
+    return np.concatenate([np.empty(0, np.int32), *stream_entities(query, index)])
+
+
+def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
+    """Answers to the queries of one shape whose slots are the rows of `ids` [Q, slots].
+
+    Returns the entities by query, the concepts by query, and for every concept answer its count.
+    """
+    from tarbox.execution.kernels import Sheet, answer_batch, make_space
+
+    program = compile_shape(shape)
+    table = np.ascontiguousarray(ids, np.int32).reshape(-1, program.width)
+    space = make_space(program.depth, index.entities + index.concepts)
+    room = max(1 << 20, index.entities + index.concepts)
+    sheet = Sheet(np.zeros((len(table), 2), np.int64), np.empty(room, np.int32), np.zeros(room, np.int32))
+    parts: list[tuple[NDArray[np.int64], Ids, Ids]] = []
+    done = 0
+    while done < len(table):
+        reached = answer_batch(index.graph, program, table, done, space, sheet)
+        ends = sheet.ends[: reached - done].copy()
+        used = int(ends[-1, 1])
+        parts.append((ends, sheet.values[:used].copy(), sheet.counts[:used].copy()))
+        done = reached
+    return _assemble(parts)
+
+
+@contextmanager
+def _result(query: Query, index: Index) -> Iterator[tuple[Space, int]]:
+    """The row of a fresh space that holds the set of a query."""
+    from tarbox.execution.kernels import make_space, run
+
+    shape, ids = encode(query, index.facts.vocabulary)
+    program = compile_shape(shape)
+    space = make_space(program.depth, index.entities + index.concepts)
+    yield space, run(index.graph, program, ids, space)
+
+
+def _members(space: Space, row: int, nodes: Ids) -> NDArray[np.bool_]:
+    """Which of the nodes are in the set of a row."""
+    inside: NDArray[np.bool_] = ((space.states[row, nodes] ^ np.uint8(space.defaults[row])) & 127) != 0
+    return inside
+
+
+def _assemble(parts: list[tuple[NDArray[np.int64], Ids, Ids]]) -> tuple[Rows, Rows, Ids]:
+    entities, concepts, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    sizes = [np.empty((0, 2), np.int64)]
+    for ends, values, numbers in parts:
+        size = np.diff(ends.ravel(), prepend=0)
+        is_concept = np.repeat(np.tile([False, True], len(ends)), size)
+        entities.append(values[~is_concept])
+        concepts.append(values[is_concept])
+        counts.append(numbers[is_concept])
+        sizes.append(size.reshape(-1, 2))
+    offsets = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(np.concatenate(sizes), axis=0)])
+    by_query = [
+        Rows(np.ascontiguousarray(offsets[:, k]), np.concatenate(v)) for k, v in enumerate((entities, concepts))
+    ]
+    return by_query[0], by_query[1], np.concatenate(counts)

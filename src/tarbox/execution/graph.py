@@ -1,0 +1,126 @@
+"""Facts as arrays that the kernels walk: compressed rows by node and directed relation.
+
+The nodes are the entities and, after them, the concepts (concept c is node E + c). Typing is one more relation,
+number R, closed under subsumption; thus directed relation 2R leads from a concept to its instances and 2R + 1 from an
+entity to its concepts. A *group* holds what one directed relation d reaches from one node y: every x with
+`relation(x, y)` where d is forward, `relation(y, x)` where it is inverse. Groups lie in order of relation, then node;
+a second table finds them by node, then relation. There is no array of entities times relations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.kb.closure import Hierarchy, Instances
+from tarbox.kb.facts import Facts, Ids
+
+Places = NDArray[np.int64]
+
+
+class Graph(NamedTuple):
+    """The arrays alone, for the kernels.
+
+    Group g belongs to node `group_nodes[g]`; its members are `members[starts[g]:starts[g + 1]]`, and those from
+    `fresh[g]` on are held out: they are missing from the earlier graph. The groups of directed relation d are
+    `relation_groups[d]` to `relation_groups[d + 1]`. Node y has the directed relations
+    `node_relations[node_starts[y]:node_starts[y + 1]]`, increasing, whose groups are in `node_groups` at the same
+    place. Node numbers below `entities` are entities; directed relations below `typing` are asserted ones.
+    """
+
+    entities: int
+    typing: int
+    starts: Places
+    fresh: Places
+    group_nodes: Ids
+    members: Ids
+    relation_groups: Places
+    node_starts: Places
+    node_relations: Ids
+    node_groups: Ids
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Facts, their closed typings both ways, and the graph of both.
+
+    >>> from tarbox.kb.vocabulary import Vocabulary
+    >>> Index.of(Facts.of(Vocabulary.of(["a", "b"], relations=["p"]), [(0, 0, 1)])).graph.members
+    array([0, 1], dtype=int32)
+    """
+
+    facts: Facts
+    instances: Instances
+    graph: Graph
+
+    @classmethod
+    def of(cls, facts: Facts, earlier: Facts | None = None) -> Index:
+        """The index of `facts`; what is not in the `earlier` facts (nor follows from them) is marked as held out."""
+        size = len(facts.vocabulary.concepts)
+        instances = Instances.of(facts, Hierarchy.of(facts.subs, facts.supers, size))
+        before = facts if earlier is None else earlier
+        instances_before = instances if earlier is None else Instances.of(earlier, instances.hierarchy)
+        triples = _triples(facts, instances)
+        held_out = ~np.isin(_keys(triples, facts), _keys(_triples(before, instances_before), facts))
+        return cls(facts, instances, _graph(triples, held_out, facts))
+
+    @property
+    def entities(self) -> int:
+        return len(self.facts.vocabulary.entities)
+
+    @property
+    def concepts(self) -> int:
+        return len(self.facts.vocabulary.concepts)
+
+
+_Triples = tuple[Places, Places, Places]
+
+
+def _triples(facts: Facts, instances: Instances) -> _Triples:
+    """(heads, relations, tails) over nodes: the assertions, then the closed typings as relation R."""
+    typed, types = instances.concepts_of.coordinates()
+    heads = np.concatenate([facts.heads, typed]).astype(np.int64)
+    relations = np.full(len(heads), len(facts.vocabulary.relations), np.int64)
+    relations[: len(facts.heads)] = facts.relations
+    tails = np.concatenate([facts.tails, types]).astype(np.int64)
+    tails[len(facts.tails) :] += len(facts.vocabulary.entities)
+    return heads, relations, tails
+
+
+def _keys(triples: _Triples, facts: Facts) -> Places:
+    heads, relations, tails = triples
+    return (relations * _nodes(facts) + heads) * _nodes(facts) + tails
+
+
+def _nodes(facts: Facts) -> int:
+    return len(facts.vocabulary.entities) + len(facts.vocabulary.concepts)
+
+
+def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Graph:
+    heads, relations, tails = triples
+    nodes, directed = _nodes(facts), 2 * len(facts.vocabulary.relations) + 2
+    groups = np.concatenate([2 * relations * nodes + tails, (2 * relations + 1) * nodes + heads])
+    order = np.sort((groups * 2 + np.tile(held_out, 2)) * nodes + np.concatenate([heads, tails]))
+    keys, members = np.divmod(order, nodes) if nodes else (order, order)
+    keys, late = np.divmod(keys, 2)
+    group_keys, starts, sizes = np.unique(keys, return_index=True, return_counts=True)
+    group_relations, group_nodes = np.divmod(group_keys, max(nodes, 1))
+    by_node = np.lexsort((group_relations, group_nodes))
+    late_before = np.concatenate([[0], np.cumsum(late)])
+    ends = starts + sizes
+    return Graph(
+        entities=len(facts.vocabulary.entities),
+        typing=directed - 2,
+        starts=np.append(starts, len(order)).astype(np.int64),
+        fresh=(ends - (late_before[ends] - late_before[starts])).astype(np.int64),
+        group_nodes=group_nodes.astype(np.int32),
+        members=members.astype(np.int32),
+        relation_groups=np.searchsorted(group_relations, np.arange(directed + 1)).astype(np.int64),
+        node_starts=np.searchsorted(group_nodes[by_node], np.arange(nodes + 1)).astype(np.int64),
+        node_relations=group_relations[by_node].astype(np.int32),
+        node_groups=by_node.astype(np.int32),
+    )

@@ -1,0 +1,58 @@
+"""One interpreter for all algebras: a query is evaluated bottom-up, node by node.
+
+An algebra says what each of the six kinds of node means; the type of its sets is its own (Python sets, sorted
+arrays, instructions of a program, fuzzy sets, boxes). Nothing else in tarbox walks a query to give it a meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar, assert_never
+
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, walk
+
+S = TypeVar("S")
+
+
+class Algebra(Protocol[S]):
+    """What the nodes of a query mean, over sets of type `S`. Names are those of the query."""
+
+    def entity(self, name: str) -> S:
+        """The set {name}."""
+
+    def concept(self, name: str) -> S:
+        """The instances of a concept, under closure."""
+
+    def exists(self, relation: str, direction: Direction, operand: S) -> S:
+        """{x | relation(x, y), y in operand}; with `INVERSE`, {x | relation(y, x), y in operand}."""
+
+    def intersection(self, operands: Sequence[S]) -> S:
+        """What is in all of two or more sets."""
+
+    def union(self, operands: Sequence[S]) -> S:
+        """What is in any of two or more sets."""
+
+    def complement(self, operand: S) -> S:
+        """Every entity that is not in the set (closed world)."""
+
+
+def evaluate(query: Query, algebra: Algebra[S]) -> S:
+    """The meaning of `query`. Safe at any depth: no recursion."""
+    results: list[S] = []
+    for node in reversed(list(walk(query))):  # operands come before their node, the first of them last
+        match node:
+            case Entity(name):
+                results.append(algebra.entity(name))
+            case Concept(name):
+                results.append(algebra.concept(name))
+            case Exists(relation, direction):
+                results.append(algebra.exists(relation, direction, results.pop()))
+            case And(operands):
+                results.append(algebra.intersection([results.pop() for _ in operands]))
+            case Or(operands):
+                results.append(algebra.union([results.pop() for _ in operands]))
+            case Not():
+                results.append(algebra.complement(results.pop()))
+            case _:
+                assert_never(node)
+    return results.pop()

@@ -1,0 +1,93 @@
+"""The slow, obviously right answers over Python sets: what the fast algebra is tested against.
+
+A concept means its instances under closure; a complement is taken over all entities of the knowledge base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from tarbox.core.ids import Role
+from tarbox.execution.interpreter import evaluate
+from tarbox.execution.rows import EVERYTHING, name_id
+from tarbox.kb.facts import Facts
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.query.algebra import Direction, Query
+
+Members = frozenset[int]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """An algebra over frozen sets of entity ids; names in queries are terms of the vocabulary.
+
+    >>> from tarbox.query.algebra import Entity, Exists
+    >>> vocabulary = Vocabulary.of(["a", "b"], relations=["p"])
+    >>> oracle = Oracle.of(Facts.of(vocabulary, [(0, 0, 1)]))
+    >>> oracle.entities(Exists("p", Direction.INVERSE, Entity("a")))
+    frozenset({1})
+    """
+
+    vocabulary: Vocabulary
+    assertions: frozenset[tuple[int, int, int]]
+    concepts_of: dict[int, set[int]]
+
+    @classmethod
+    def of(cls, facts: Facts) -> Oracle:
+        supers: dict[int, set[int]] = {}
+        for sub, above in zip(facts.subs.tolist(), facts.supers.tolist(), strict=True):
+            supers.setdefault(sub, set()).add(above)
+        concepts_of: dict[int, set[int]] = {}
+        for entity, concept in zip(facts.typed.tolist(), facts.types.tolist(), strict=True):
+            concepts_of.setdefault(entity, set()).update(_above(concept, supers))
+        triples = zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True)
+        return cls(facts.vocabulary, frozenset(triples), concepts_of)
+
+    def entities(self, query: Query) -> Members:
+        """The ids of the entities in the answer."""
+        return evaluate(query, self)
+
+    def concepts(self, query: Query) -> dict[int, int]:
+        """Every concept that has an answer entity as an instance, with the number of those."""
+        counts: dict[int, int] = {}
+        for entity in self.entities(query):
+            for concept in self.concepts_of.get(entity, ()):
+                counts[concept] = counts.get(concept, 0) + 1
+        return counts
+
+    def entity(self, name: str) -> Members:
+        return frozenset([name_id(Role.ENTITY, name, self.vocabulary)])
+
+    def concept(self, name: str) -> Members:
+        concept = name_id(Role.CONCEPT, name, self.vocabulary)
+        if concept == EVERYTHING:
+            return self.complement(frozenset())
+        return frozenset(e for e, concepts in self.concepts_of.items() if concept in concepts)
+
+    def exists(self, relation: str, direction: Direction, operand: Members) -> Members:
+        wanted = name_id(Role.RELATION, relation, self.vocabulary)
+        if direction is Direction.FORWARD:
+            return frozenset(h for h, r, t in self.assertions if r == wanted and t in operand)
+        return frozenset(t for h, r, t in self.assertions if r == wanted and h in operand)
+
+    def intersection(self, operands: Sequence[Members]) -> Members:
+        return operands[0].intersection(*operands[1:])
+
+    def union(self, operands: Sequence[Members]) -> Members:
+        return operands[0].union(*operands[1:])
+
+    def complement(self, operand: Members) -> Members:
+        return frozenset(range(len(self.vocabulary.entities))) - operand
+
+
+def _above(concept: int, supers: dict[int, set[int]]) -> set[int]:
+    """The concept and everything above it."""
+    reached, frontier = {concept}, [concept]
+    while frontier:
+        fresh = supers.get(frontier.pop(), set()) - reached
+        reached |= fresh
+        frontier += fresh
+    return reached

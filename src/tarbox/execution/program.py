@@ -1,0 +1,127 @@
+"""A shape as a small postfix program, which the kernels run over tables of ids.
+
+Compiling is one more algebra: its sets are fragments of instructions. Read forwards, a program answers a query, with
+a stack of sets; read backwards, it samples one, with a stack of entities: `BOTH` then means "this entity in both
+branches" and `EXISTS` "a relation and a neighbour of it". Nothing after this module knows a template from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Final, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.execution.interpreter import evaluate
+from tarbox.query.algebra import Direction, Query, slots
+
+ENTITY: Final = 0  # push {the entity in a slot}
+CONCEPT: Final = 1  # push {the node of the concept in a slot}
+TYPING: Final = 2  # replace a set of concept nodes by their instances
+EXISTS: Final = 3  # replace a set by what the directed relation in a slot leads to it
+BOTH: Final = 4  # replace two sets by their intersection
+EITHER: Final = 5  # replace two sets by their union
+NOT: Final = 6  # replace a set by its complement
+
+
+class Program(NamedTuple):
+    """Instruction k is `operations[k]`, applied to slot `slots[k]` where it has one.
+
+    `depth` is how high the stack grows; `width` the number of slots. `siblings` describes the branches of an `And` or
+    `Or` that have one structure, inner nodes first, as runs of integers: the number of branches, the number of slots
+    of each, then the slots branch by branch. Exchanging such branches changes no answer.
+    """
+
+    operations: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    siblings: NDArray[np.int32]
+    depth: int
+    width: int
+
+
+@lru_cache(maxsize=1024)
+def compile_shape(shape: Query) -> Program:
+    """The program of a shape (see `tarbox.query.algebra.lift`)."""
+    places = {slot.name: number for number, slot in enumerate(slots(shape))}
+    fragment = evaluate(shape, _Compiler(places))
+    return Program(
+        np.array([operation for operation, _ in fragment.code], np.int32),
+        np.array([slot for _, slot in fragment.code], np.int32),
+        np.array(fragment.siblings, np.int32),
+        fragment.depth,
+        len(places),
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Fragment:
+    """The instructions of a part; its structure without names; its slots in slot order."""
+
+    code: tuple[tuple[int, int], ...]
+    structure: str
+    slots: tuple[int, ...]
+    depth: int = 1
+    siblings: tuple[int, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    """The algebra of fragments; `places` gives the slot of each placeholder."""
+
+    places: dict[str, int]
+
+    def entity(self, name: str) -> _Fragment:
+        slot = self.places[name]
+        return _Fragment(((ENTITY, slot),), "e", (slot,))
+
+    def concept(self, name: str) -> _Fragment:
+        slot = self.places[name]
+        return _Fragment(((CONCEPT, slot), (TYPING, 0)), "c", (slot,))
+
+    def exists(self, relation: str, direction: Direction, operand: _Fragment) -> _Fragment:
+        assert direction is Direction.FORWARD, "a shape's directions are in its slots"
+        slot = self.places[relation]
+        code = (*operand.code, (EXISTS, slot))
+        return _Fragment(code, f"r{operand.structure}", (slot, *operand.slots), operand.depth, operand.siblings)
+
+    def intersection(self, operands: Sequence[_Fragment]) -> _Fragment:
+        return _fold(BOTH, "&", operands)
+
+    def union(self, operands: Sequence[_Fragment]) -> _Fragment:
+        return _fold(EITHER, "|", operands)
+
+    def complement(self, operand: _Fragment) -> _Fragment:
+        code = (*operand.code, (NOT, 0))
+        return _Fragment(code, f"-{operand.structure}", operand.slots, operand.depth, operand.siblings)
+
+
+def _fold(operation: int, sign: str, operands: Sequence[_Fragment]) -> _Fragment:
+    deepest_first = sorted(operands, key=lambda part: -part.depth)  # keeps the stack as low as can be
+    code = list(deepest_first[0].code)
+    for part in deepest_first[1:]:
+        code += [*part.code, (operation, 0)]
+    return _Fragment(
+        tuple(code),
+        f"{sign}({','.join(part.structure for part in operands)})",
+        tuple(chain.from_iterable(part.slots for part in operands)),
+        max(part.depth + min(place, 1) for place, part in enumerate(deepest_first)),
+        tuple(chain.from_iterable(part.siblings for part in operands)) + _alike(operands),
+    )
+
+
+def _alike(operands: Sequence[_Fragment]) -> tuple[int, ...]:
+    """The runs of `Program.siblings` for one node."""
+    classes: dict[str, list[_Fragment]] = {}
+    for part in operands:
+        classes.setdefault(part.structure, []).append(part)
+    runs: list[int] = []
+    for parts in classes.values():
+        if len(parts) > 1:
+            runs += [len(parts), len(parts[0].slots), *chain.from_iterable(part.slots for part in parts)]
+    return tuple(runs)

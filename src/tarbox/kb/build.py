@@ -1,0 +1,236 @@
+"""From sources to a store: read, stage, interpret, encode, publish."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+from tarbox.core.errors import RejectedLine, SourceError
+from tarbox.kb.closure import Hierarchy, Instances
+from tarbox.kb.encoding import write_tables
+from tarbox.kb.imports import find_import
+from tarbox.kb.inference import apply_rules
+from tarbox.kb.interpretation import KEPT, Interpretation, Verdict, account, code, collect_names, filter_degree, judge
+from tarbox.kb.namespaces import Declaration
+from tarbox.kb.readers import READERS
+from tarbox.kb.sources import Source
+from tarbox.kb.staging import HashCollision, Staging
+from tarbox.kb.statements import Piece, ReadOptions
+from tarbox.kb.store import Store, open_store
+from tarbox.kb.writing import StoreWriter, writing
+
+_MOST_REJECTED: Final = 10_000
+_SALTS: Final = 3
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line."""
+
+    interpretation: Interpretation = Interpretation()
+    base: str | None = None
+    memory: int | None = None
+    strict: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A line that could not be read."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+@final
+@dataclass(slots=True)
+class Journal:
+    """What happened while the sources were read."""
+
+    strict: bool = False
+    read: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    rejected: list[Rejection] = field(default_factory=list)
+    rejections: int = 0
+
+    def note(self, source: Source, piece: Piece) -> None:
+        self.read[source.name] += piece.statements.num_rows + sum(piece.left_out.values())
+        self.left_out.update(piece.left_out)
+        for line, reason in piece.rejected:
+            rejection = Rejection(source.name, line, reason)
+            if self.strict:
+                raise RejectedLine(f"{rejection}\nNothing was built (--strict).")
+            self.rejections += 1
+            if len(self.rejected) < _MOST_REJECTED:
+                self.rejected.append(rejection)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Whom to tell: `stage` a line of what begins, `bytes` how much of a source is behind."""
+
+    stage: Callable[[str], None] = lambda text: None
+    bytes: Callable[[Source, int], None] = lambda source, position: None
+
+
+def build(
+    sources: Sequence[Source], out: str | Path, options: BuildOptions | None = None, progress: Progress | None = None
+) -> Store:
+    """Build the store `out` from `sources`; the manifest's `report` accounts for every statement read."""
+    options, progress = options or BuildOptions(), progress or Progress()
+    for salt in range(_SALTS):
+        try:
+            return _build(sources, out, options, progress, salt)
+        except HashCollision:
+            progress.stage("two names have one hash: starting again with another")
+    raise SourceError("names of this input collide under every hash tried")
+
+
+def _build(
+    sources: Sequence[Source], out: str | Path, options: BuildOptions, progress: Progress, salt: int
+) -> Store:
+    journal = Journal(options.strict)
+    with writing(out) as writer:
+        staging = Staging(writer.scratch, options.memory, salt)
+        try:
+            read, imports = _read(sources, staging, journal, options, progress)
+            if not journal.read.total() and not journal.rejections:
+                names = ", ".join(source.name for source in sources)
+                raise SourceError(f"nothing to read in {names}: no fact, no declaration.")
+            progress.stage("interpreting")
+            report = _interpret(staging, options.interpretation)
+            progress.stage("sorting and encoding")
+            write_tables(staging, writer, options.interpretation.language)
+        finally:
+            staging.close()
+        _publish(writer, options, journal, report | {"imports": imports}, read)
+    store = open_store(out)
+    if not any(store.manifest["counts"][name] for name in ("entities", "concepts")):
+        rejected = f" All {journal.rejections} lines were rejected." if journal.rejections else ""
+        progress.stage(f"the store is empty: no statement made a fact or declared a name.{rejected}")
+    return store
+
+
+def _read(
+    sources: Sequence[Source], staging: Staging, journal: Journal, options: BuildOptions, progress: Progress
+) -> tuple[list[Source], dict[str, str]]:
+    """Stage all sources, and the imports of theirs that are at hand; returns what was read and each import's fate."""
+    waiting, read = list(sources), list[Source]()
+    imports: dict[str, str] = {}
+    while waiting:
+        for source in waiting:
+            progress.stage(f"reading {source.name}")
+            reader = READERS[source.format]
+            for piece in reader(source, ReadOptions(options.base), lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
+                journal.note(source, piece)
+                staging.add(piece.statements)
+        read += waiting
+        staging.flush()
+        waiting = _resolve_imports(staging, read, imports)
+    staging.close_terms()
+    return read, imports
+
+
+def _resolve_imports(staging: Staging, read: Iterable[Source], imports: dict[str, str]) -> list[Source]:
+    """The files of imports not seen before; `imports` notes what became of each."""
+    from tarbox.kb.namespaces import OWL, TYPE
+
+    wanted = staging.execute(
+        f"""SELECT DISTINCT text FROM statement JOIN term ON o = term.id WHERE p = term_id('{OWL}imports') ORDER BY text"""
+    ).fetchall()
+    given = {
+        text
+        for (text,) in staging.execute(
+            f"""SELECT DISTINCT text FROM statement JOIN term ON s = term.id
+                WHERE p = term_id('{TYPE}') AND o = term_id('{OWL}Ontology')"""
+        ).fetchall()
+    }
+    found: list[Source] = []
+    known = {source.path.resolve() for source in read}
+    for (iri,) in wanted:
+        if iri in given:
+            imports[iri] = "among the sources"
+        elif iri not in imports:
+            source = find_import(iri, read)
+            imports[iri] = f"read from {source.name}" if source else "not found; left out"
+            if source is not None and source.path.resolve() not in known:
+                found.append(source)
+    return found
+
+
+def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
+    statements = staging.number("SELECT count(*) FROM statement")
+    staging.execute("CREATE TABLE merged (id UBIGINT, kept UBIGINT)")
+    judge(staging, options)
+    distinct = staging.number("SELECT count(*) FROM fact")
+    if "same" in options.infer:
+        staging.execute("DROP TABLE merged")
+    inferred = apply_rules(staging, options.infer)
+    collect_names(staging)
+    weak = filter_degree(staging, options.min_degree, options.core) if options.min_degree > 0 else 0
+    verdicts = account(staging)
+    return {
+        "statements": statements,
+        "duplicates": statements - distinct,
+        "kept": {verdict.value: n for verdict, n in verdicts.items() if verdict in KEPT},
+        "left_out": {verdict.value: n for verdict, n in verdicts.items() if verdict not in KEPT},
+        "inferred": inferred,
+        "obsolete_terms": staging.number("SELECT count(*) FROM obsolete"),
+        "entities_below_min_degree": weak,
+        "both_entity_and_concept": staging.number("SELECT count(*) FROM entity SEMI JOIN concept USING (id)"),
+        "unused_labels": _unused_labels(staging),
+        "declared": {
+            word: staging.number(f"SELECT count(*) FROM declared WHERE word = '{word}'")
+            for word in (declaration.value for declaration in Declaration)
+        },
+    }
+
+
+def _unused_labels(staging: Staging) -> int:
+    """Labels and synonyms of names that have no role."""
+    return staging.number(
+        f"""SELECT count(*) FROM fact WHERE verdict IN ({code(Verdict.LABEL)}, {code(Verdict.SYNONYM)})
+            AND s NOT IN (SELECT id FROM entity UNION SELECT id FROM concept UNION SELECT id FROM relation)"""
+    )
+
+
+def _publish(
+    writer: StoreWriter, options: BuildOptions, journal: Journal, report: dict[str, Any], read: Sequence[Source]
+) -> None:
+    hierarchy = _hierarchy_report(writer)
+    left_out = Counter(report["left_out"]) + journal.left_out
+    interpretation = asdict(options.interpretation)
+    writer.publish(
+        {
+            "options": interpretation | {"infer": sorted(options.interpretation.infer), "base": options.base},
+            "sources": [
+                {"name": source.path.name, "format": source.format, "statements": journal.read[source.name]}
+                for source in read
+            ],
+            "report": report | hierarchy | {"left_out": dict(left_out), "rejections": journal.rejections},
+            "rejected": [asdict(rejection) for rejection in journal.rejected],
+        }
+    )
+
+
+def _hierarchy_report(writer: StoreWriter) -> dict[str, Any]:
+    """Equivalent and top concepts, from the tables just written."""
+    facts = writer.facts()
+    tree = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
+    names = facts.vocabulary.concepts
+    groups: dict[int, list[str]] = {}
+    for concept in (tree.ancestors.sizes() > 0).nonzero()[0].tolist():
+        if tree.group[concept] != concept:
+            least = int(tree.group[concept])
+            groups.setdefault(least, [names.iri(least)]).append(names.iri(concept))
+    top = Instances.of(facts, tree).top_concepts().tolist()
+    return {"equivalent_concepts": list(groups.values()), "top_concepts": [names.iri(concept) for concept in top]}

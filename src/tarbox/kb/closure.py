@@ -1,0 +1,211 @@
+"""What follows from the transitivity of subsumption.
+
+A cycle of subsumptions makes its concepts equivalent: each is then an ancestor of each other. `Hierarchy` holds the
+reflexive and transitive closure of the subsumptions; `Instances` the typings closed under it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.kb.facts import Facts, Ids
+
+Offsets = NDArray[np.int64]
+Keys = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A sparse 0/1 matrix by rows: the columns of row i are `columns[offsets[i]:offsets[i + 1]]`, increasing."""
+
+    offsets: Offsets
+    columns: Ids
+
+    @classmethod
+    def of(cls, rows: Ids, columns: Ids, height: int, width: int) -> Rows:
+        """From coordinates in any order; duplicates count once."""
+        return cls.of_keys(np.unique(_keys(rows, columns, width)), height, width)
+
+    @classmethod
+    def of_keys(cls, keys: Keys, height: int, width: int) -> Rows:
+        """From sorted distinct `row * width + column`."""
+        rows, columns = np.divmod(keys, max(width, 1))
+        return cls(np.searchsorted(rows, np.arange(height + 1)), columns.astype(np.int32))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Ids:
+        return self.columns[self.offsets[row] : self.offsets[row + 1]]
+
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def coordinates(self) -> tuple[Ids, Ids]:
+        """(rows, columns) of every 1, sorted."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes()), self.columns
+
+    def transpose(self, width: int) -> Rows:
+        rows, columns = self.coordinates()
+        return Rows.of(columns, rows, width, len(self))
+
+    def gather(self, rows: Ids) -> tuple[NDArray[np.int64], Ids]:
+        """All columns of the given rows, one after the other, and for each the position in `rows` it came from."""
+        sizes = self.sizes()[rows]
+        origin = np.repeat(np.arange(len(rows)), sizes)
+        ends = np.cumsum(sizes)
+        within = np.arange(len(origin)) - np.repeat(ends - sizes, sizes)
+        return origin, self.columns[self.offsets[rows][origin] + within]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """The closure of the subsumptions over C concepts.
+
+    `ancestors[c]` and `descendants[c]` include c itself and its equivalents. `parents[c]` are the asserted direct
+    super-concepts. `group[c]` is the least id among c's equivalents. `depth[c]` is the length of the longest chain
+    from c up to a root (0 for a root), equivalents counted as one.
+    """
+
+    parents: Rows
+    ancestors: Rows
+    descendants: Rows
+    group: Ids
+    depth: Ids
+
+    @classmethod
+    def of(cls, subs: Ids, supers: Ids, size: int) -> Hierarchy:
+        parents = Rows.of(subs, supers, size, size)
+        order, group = _components(parents)
+        members: dict[int, list[int]] = {}
+        for concept, least in enumerate(group.tolist()):
+            members.setdefault(least, []).append(concept)
+        above: dict[int, Ids] = {}
+        depth = np.zeros(size, np.int32)
+        for least in order:  # super-concepts come before their sub-concepts
+            own = np.array(members[least], np.int32)
+            _, direct = parents.gather(own)
+            outer = np.unique(group[direct])
+            outer = outer[outer != least]
+            above[least] = np.unique(np.concatenate([own, *(above[g] for g in outer.tolist())]))
+            depth[own] = 1 + max((int(depth[g]) for g in outer.tolist()), default=-1)
+        columns = [above[g] for g in group.tolist()]
+        offsets = np.concatenate([[0], np.cumsum([len(c) for c in columns])]).astype(np.int64)
+        ancestors = Rows(offsets, np.concatenate(columns) if columns else np.empty(0, np.int32))
+        return cls(parents, ancestors, ancestors.transpose(size), group, depth)
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def equivalents(self, concept: int) -> Ids:
+        """The concepts equivalent to this one, itself among them."""
+        return np.flatnonzero(self.group == self.group[concept]).astype(np.int32)
+
+    def close(self, typed: Ids, types: Ids, entities: int) -> Rows:
+        """The typings with everything that follows: row e holds every concept that e is an instance of."""
+        origin, columns = self.ancestors.gather(types)
+        return Rows.of(typed[origin], columns, entities, len(self))
+
+    def most_specific(self, typed: Ids, types: Ids) -> NDArray[np.bool_]:
+        """[T] true where no other typing of the same entity implies this one (equivalents imply neither other)."""
+        origin, columns = self.ancestors.gather(types)
+        strict = self.group[columns] != self.group[types[origin]]
+        implied = _keys(typed[origin][strict], columns[strict], len(self))
+        return ~np.isin(_keys(typed, types, len(self)), implied)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """Closed typings over E entities and C concepts, both ways."""
+
+    hierarchy: Hierarchy
+    concepts_of: Rows
+    entities_of: Rows
+
+    @classmethod
+    def of(cls, facts: Facts, hierarchy: Hierarchy | None = None) -> Instances:
+        size = len(facts.vocabulary.concepts)
+        tree = hierarchy or Hierarchy.of(facts.subs, facts.supers, size)
+        concepts_of = tree.close(facts.typed, facts.types, len(facts.vocabulary.entities))
+        return cls(tree, concepts_of, concepts_of.transpose(size))
+
+    def typed_entities(self) -> int:
+        """How many entities have at least one concept."""
+        return int(np.count_nonzero(self.concepts_of.sizes()))
+
+    def top_concepts(self) -> Ids:
+        """The concepts of more than half of the typed entities (PROTOCOL.md: neither targets nor candidates)."""
+        return np.flatnonzero(self.entities_of.sizes() * 2 > self.typed_entities()).astype(np.int32)
+
+    def information(self) -> NDArray[np.float64]:
+        """[C] information content in bits: -log2 of the share of typed entities that are instances.
+
+        A concept without instances counts as if it had one, so that it is as specific as can be, not infinite.
+        """
+        return np.log2(max(self.typed_entities(), 1) / np.maximum(self.entities_of.sizes(), 1))
+
+    def specificity(self) -> NDArray[np.float64]:
+        """[C] information content as a share of the greatest possible: 0 for a concept of all, 1 for one of one."""
+        most = np.log2(max(self.typed_entities(), 1))
+        return self.information() / most if most > 0 else np.zeros(len(self.hierarchy))
+
+
+def _keys(rows: Ids, columns: Ids, width: int) -> Keys:
+    return rows.astype(np.int64) * max(width, 1) + columns
+
+
+def _components(edges: Rows) -> tuple[list[int], Ids]:
+    """Strongly connected components by Tarjan's algorithm, without recursion.
+
+    Returns the components' least members, each after every component it points to, and [C] the least member of
+    each node's component.
+    """
+    size = len(edges)
+    offsets, columns = edges.offsets.tolist(), edges.columns.tolist()
+    index, low = [-1] * size, [0] * size
+    on_stack, stack = [False] * size, []
+    group = np.arange(size, dtype=np.int32)
+    order: list[int] = []
+    counter = 0
+    for root in range(size):
+        if index[root] >= 0:
+            continue
+        walk = [(root, offsets[root])]
+        while walk:
+            node, edge = walk.pop()
+            if index[node] < 0:
+                index[node] = low[node] = counter
+                counter += 1
+                stack.append(node)
+                on_stack[node] = True
+            pushed = False
+            while edge < offsets[node + 1]:
+                target = columns[edge]
+                edge += 1
+                if index[target] < 0:
+                    walk += [(node, edge), (target, offsets[target])]
+                    pushed = True
+                    break
+                if on_stack[target]:
+                    low[node] = min(low[node], index[target])
+            if pushed:
+                continue
+            if low[node] == index[node]:
+                at = stack.index(node) if stack[-1] != node else len(stack) - 1
+                component = stack[at:]
+                del stack[at:]
+                for member in component:
+                    on_stack[member] = False
+                least = min(component)
+                group[component] = least
+                order.append(least)
+            if walk:
+                low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
+    return order, group

@@ -1,0 +1,94 @@
+"""From judged statements to the tables of a store: sorted names, ids, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tarbox.core.ids import Role
+from tarbox.kb.interpretation import LABEL_RANK, Verdict, code
+from tarbox.kb.staging import Staging
+from tarbox.kb.store import TABLES
+from tarbox.kb.writing import StoreWriter
+
+_VALUE: Final = """replace(replace(replace(replace(replace(replace(
+    regexp_extract(text, '^"(.*)"[^"]*$', 1), '\\\\', chr(1)), '\\"', '"'), '\\n', chr(10)), '\\r', chr(13)),
+    '\\t', chr(9)), chr(1), '\\')"""
+_LANGUAGE: Final = """lower(regexp_extract(text, '"@([A-Za-z0-9-]+)$', 1))"""
+
+
+def write_tables(staging: Staging, writer: StoreWriter, language: str) -> None:
+    """Encode everything and hand it to the writer, table by table."""
+    _choose_labels(staging, language)
+    for role in Role:
+        staging.execute(  # written in order, so that DuckDB's rowid is the id
+            f"""CREATE TABLE {role.value}_row AS SELECT id, text AS iri, label FROM {role.value} JOIN name USING (id)
+                LEFT JOIN chosen USING (id) ORDER BY text"""
+        )
+        writer.write(role.plural, staging.reader(f"SELECT iri, label FROM {role.value}_row ORDER BY rowid"))
+    writer.write("synonyms", staging.reader(_synonyms(language)))
+    assertion, typing = code(Verdict.ASSERTION), code(Verdict.TYPING)
+    facts = {
+        "assertions": f"""SELECT h.rowid::INT AS head, r.rowid::INT AS relation, t.rowid::INT AS tail, split
+            FROM fact JOIN entity_row AS h ON s = h.id JOIN relation_row AS r ON p = r.id
+            JOIN entity_row AS t ON o = t.id WHERE verdict = {assertion}""",
+        "typings": f"""SELECT e.rowid::INT AS entity, c.rowid::INT AS concept
+            FROM fact JOIN entity_row AS e ON s = e.id JOIN concept_row AS c ON o = c.id WHERE verdict = {typing}""",
+        "subsumptions": f"""SELECT DISTINCT a.rowid::INT AS sub, b.rowid::INT AS super FROM (
+              SELECT s, o FROM fact WHERE verdict IN ({code(Verdict.SUBSUMPTION)}, {code(Verdict.EQUIVALENCE)}) UNION
+              SELECT o, s FROM fact WHERE verdict = {code(Verdict.EQUIVALENCE)})
+            JOIN concept_row AS a ON s = a.id JOIN concept_row AS b ON o = b.id""",
+    }
+    for name, sql in facts.items():
+        batches = staging.reader(f"{sql} ORDER BY ALL")
+        writer.write(name, _as_one_batch(batches, TABLES[name], writer.scratch))
+
+
+def _choose_labels(staging: Staging, language: str) -> None:
+    """`chosen`: one label for each name, by predicate, then by language (the wanted one, none, any other)."""
+    staging.execute(
+        f"""CREATE TABLE said AS SELECT s AS id, {_VALUE} AS value, {_LANGUAGE} AS language,
+              CASE p {LABEL_RANK} ELSE 9 END AS rank, verdict = {code(Verdict.LABEL)} AS is_label
+            FROM fact JOIN name ON o = name.id WHERE verdict IN ({code(Verdict.LABEL)}, {code(Verdict.SYNONYM)})"""
+    )
+    staging.execute(
+        f"""CREATE TABLE chosen AS SELECT id, min_by(value, (
+              CASE language WHEN '{language}' THEN 0 WHEN '' THEN 1 ELSE 2 END, rank, language, value)) AS label
+            FROM said WHERE is_label AND value <> '' GROUP BY id"""
+    )
+
+
+def _synonyms(language: str) -> str:
+    """Everything else that a name is called, in the wanted language or in none; merged entities by their IRI."""
+    roles = " UNION ALL ".join(
+        f"""SELECT '{role.value}' AS role, r.rowid::INT AS id, value AS text FROM said
+            JOIN {role.value}_row AS r USING (id)
+            WHERE value <> '' AND language IN ('{language}', '') AND value IS DISTINCT FROM r.label"""
+        for role in Role
+    )
+    merged = "SELECT 'entity', r.rowid::INT, name.text FROM merged JOIN entity_row AS r ON kept = r.id JOIN name ON merged.id = name.id"
+    return f"SELECT DISTINCT * FROM ({roles} UNION ALL {merged}) ORDER BY ALL"
+
+
+def _as_one_batch(batches: Iterator[pa.RecordBatch], schema: pa.Schema, scratch: Path) -> Iterator[pa.RecordBatch]:
+    """All rows as a single batch, through files instead of memory, so that a column of the store is one array."""
+    files = [scratch / f"{name}.column" for name in schema.names]
+    rows = 0
+    handles = [file.open("wb") for file in files]
+    for block in batches:
+        rows += block.num_rows
+        for handle, column, field in zip(handles, block.columns, schema, strict=True):
+            handle.write(np.ascontiguousarray(column.cast(field.type).to_numpy(zero_copy_only=False)))
+    for handle in handles:
+        handle.close()
+    columns = [
+        np.memmap(file, field.type.to_pandas_dtype(), "r") if rows else np.empty(0, field.type.to_pandas_dtype())
+        for file, field in zip(files, schema, strict=True)
+    ]
+    yield pa.record_batch([pa.array(column) for column in columns], schema=schema)
+    for file in files:
+        file.unlink()

@@ -1,0 +1,240 @@
+"""What the statements mean (ADR 3): from staged statements to facts, with an account of everything left out.
+
+Each distinct statement gets one verdict. Those of `KEPT` make the knowledge base; every other one is a reason, and
+`kb build` prints how many statements it took away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, final
+
+import pyarrow as pa
+
+from tarbox.kb.namespaces import LABEL_ORDER, TYPE, Declaration, Meaning, declaration_of, meaning_of
+from tarbox.kb.staging import Staging
+
+
+class Verdict(Enum):
+    """What becomes of a statement; the text is what a person reads."""
+
+    ASSERTION = "assertion"
+    TYPING = "typing"
+    SUBSUMPTION = "subsumption"
+    EQUIVALENCE = "equivalent concepts"
+    DECLARATION = "declaration"
+    LABEL = "label"
+    SYNONYM = "synonym or alternative id"
+    IMPORT = "import"
+    DEPRECATION = "mark of an obsolete term"
+    LITERAL = "literal value (keep with --literals keep)"
+    BLANK = "blank node"
+    ANONYMOUS = "anonymous class"
+    ANNOTATION = "annotation"
+    SCHEMA = "schema of RDF, OWL or OBO"
+    OBSOLETE = "about an obsolete term"
+    REFLEXIVE = "concept that subsumes itself"
+    INVERSE = "inverse relations (apply with --infer inverse)"
+    SUBPROPERTY = "sub-relations (apply with --infer subproperty)"
+    SAME = "same entities (merge with --infer same)"
+    DEGREE = "entity below --min-degree"
+    LITERAL_CLASS = "literal in the place of a name"
+
+
+KEPT: Final = frozenset(list(Verdict)[:9])
+_CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
+RULES: Final = {"inverse": Verdict.INVERSE, "subproperty": Verdict.SUBPROPERTY, "same": Verdict.SAME}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Interpretation:
+    """How statements are read."""
+
+    keep_literals: bool = False
+    language: str = "en"
+    infer: frozenset[str] = frozenset()
+    min_degree: int = 0
+    core: bool = False
+
+
+def judge(staging: Staging, options: Interpretation) -> None:
+    """Give each distinct statement its verdict: makes the table `fact` (s, p, o, split, verdict)."""
+    _tabulate(staging, "predicate", "SELECT DISTINCT p AS id FROM statement", lambda t: meaning_of(t).value)
+    type_id = f"term_id('{TYPE}')"
+    _tabulate(
+        staging,
+        "class",
+        f"SELECT DISTINCT o AS id FROM statement WHERE p = {type_id} AND o & 3 = 0",
+        lambda text: getattr(declaration_of(text), "value", ""),
+    )
+    staging.execute(
+        f"""CREATE TABLE declared AS SELECT DISTINCT s AS id, class.word AS word
+            FROM statement JOIN class ON o = class.id WHERE p = {type_id} AND class.word <> '' AND s & 3 = 0"""
+    )
+    staging.execute(
+        f"""UPDATE predicate SET word = '{Meaning.ANNOTATION.value}' WHERE word = '{Meaning.RELATION.value}'
+            AND id IN (SELECT id FROM declared WHERE word = '{Declaration.ANNOTATION_PROPERTY.value}')
+            AND id NOT IN (SELECT id FROM declared WHERE word IN
+                           ('{Declaration.RELATION.value}', '{Declaration.DATA_PROPERTY.value}'))"""
+    )
+    staging.execute(  # what the data declare a relation is one, be it rdfs:seeAlso or owl:differentFrom
+        f"""UPDATE predicate SET word = '{Meaning.RELATION.value}'
+            WHERE word IN ('{Meaning.ANNOTATION.value}', '{Meaning.SCHEMA.value}')
+            AND id IN (SELECT id FROM declared WHERE word = '{Declaration.RELATION.value}')"""
+    )
+    staging.execute(
+        f"""CREATE TABLE obsolete AS
+            SELECT id FROM declared WHERE word = '{Declaration.DEPRECATED.value}' UNION
+            SELECT s FROM statement JOIN predicate ON p = predicate.id JOIN name ON o = name.id
+            WHERE predicate.word = '{Meaning.DEPRECATED.value}' AND regexp_matches(text, '^"(true|1)"')"""
+    )
+    staging.execute(
+        f"""CREATE TABLE fact AS
+            SELECT s, p, o, split, CASE
+                WHEN verdict IN ({_codes(_ABOUT_TERMS)}) AND (s IN (SELECT id FROM obsolete) OR
+                     o IN (SELECT id FROM obsolete)) THEN {_CODE[Verdict.OBSOLETE]}
+                ELSE verdict END :: UTINYINT AS verdict
+            FROM (SELECT s, p, o, min(split) AS split, {_verdicts(options)} AS verdict
+                  FROM statement JOIN predicate ON p = predicate.id
+                  LEFT JOIN class ON o = class.id AND predicate.word = '{Meaning.TYPE.value}'
+                  GROUP BY s, p, o, predicate.word, class.word)"""
+    )
+    staging.execute("DROP TABLE statement")
+
+
+_ABOUT_TERMS: Final = (
+    Verdict.ASSERTION,
+    Verdict.TYPING,
+    Verdict.SUBSUMPTION,
+    Verdict.EQUIVALENCE,
+    Verdict.DECLARATION,
+    Verdict.LABEL,
+    Verdict.SYNONYM,
+)
+
+
+def _codes(verdicts: tuple[Verdict, ...]) -> str:
+    return ", ".join(str(_CODE[verdict]) for verdict in verdicts)
+
+
+def _tabulate(staging: Staging, table: str, ids: str, word: object) -> None:
+    """A table (id, word) of the few terms that `ids` selects, with what Python says of each."""
+    assert callable(word)
+    rows = staging.execute(f"SELECT id, text FROM ({ids}) JOIN name USING (id)").fetchall()
+    staging.table(
+        table,
+        pa.table(
+            {
+                "id": pa.array([id for id, _ in rows], pa.uint64()),
+                "word": pa.array([word(text) for _, text in rows], pa.string()),
+            }
+        ),
+    )
+
+
+def _verdicts(options: Interpretation) -> str:
+    """The verdict on a statement as SQL, by its predicate's meaning and the kinds of its terms (last two bits)."""
+    blank, literal = "(s & 3 = 2 OR o & 3 = 2)", "o & 3 = 1"
+    names = f"WHEN s & 3 = 2 THEN {_CODE[Verdict.BLANK]} WHEN {literal} THEN {_CODE[Verdict.LITERAL_CLASS]}"
+    classes = f"WHEN {blank} THEN {_CODE[Verdict.ANONYMOUS]} WHEN {literal} THEN {_CODE[Verdict.LITERAL_CLASS]}"
+    kept = Verdict.ASSERTION if options.keep_literals else Verdict.LITERAL
+    texts = f"WHEN s & 3 = 2 THEN {_CODE[Verdict.BLANK]} WHEN NOT {literal} THEN {_CODE[Verdict.ANNOTATION]}"
+    cases: Mapping[Meaning, str] = {
+        Meaning.RELATION: f"""WHEN {blank} THEN {_CODE[Verdict.BLANK]} WHEN {literal} THEN {_CODE[kept]}
+                              ELSE {_CODE[Verdict.ASSERTION]}""",
+        Meaning.TYPE: f"""WHEN o & 3 = 2 THEN {_CODE[Verdict.ANONYMOUS]} {names}
+                          WHEN class.word = '{Declaration.OTHER.value}' THEN {_CODE[Verdict.SCHEMA]}
+                          WHEN class.word <> '' THEN {_CODE[Verdict.DECLARATION]} ELSE {_CODE[Verdict.TYPING]}""",
+        Meaning.SUBCLASS: f"""{classes} WHEN s = o THEN {_CODE[Verdict.REFLEXIVE]}
+                              ELSE {_CODE[Verdict.SUBSUMPTION]}""",
+        Meaning.EQUIVALENT: f"""{classes} WHEN s = o THEN {_CODE[Verdict.REFLEXIVE]}
+                                ELSE {_CODE[Verdict.EQUIVALENCE]}""",
+        Meaning.LABEL: f"{texts} ELSE {_CODE[Verdict.LABEL]}",
+        Meaning.SYNONYM: f"{texts} ELSE {_CODE[Verdict.SYNONYM]}",
+        Meaning.DEPRECATED: f"ELSE {_CODE[Verdict.DEPRECATION]}",
+        Meaning.IMPORT: f"ELSE {_CODE[Verdict.IMPORT]}",
+        Meaning.INVERSE: f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} ELSE {_CODE[Verdict.INVERSE]}",
+        Meaning.SUBPROPERTY: f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} ELSE {_CODE[Verdict.SUBPROPERTY]}",
+        Meaning.SAME: f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} ELSE {_CODE[Verdict.SAME]}",
+        Meaning.ANNOTATION: f"ELSE {_CODE[Verdict.ANNOTATION]}",
+        Meaning.SCHEMA: f"ELSE {_CODE[Verdict.SCHEMA]}",
+    }
+    branches = " ".join(f"WHEN '{m.value}' THEN CASE WHEN false THEN 0 {sql} END" for m, sql in cases.items())
+    return f"CASE predicate.word {branches} END"
+
+
+def collect_names(staging: Staging) -> None:
+    """The ids of entities, concepts and relations: facts and declarations give names their roles."""
+    names = {
+        "entity": f"""SELECT s AS id FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]} UNION
+                      SELECT o FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]} UNION
+                      SELECT s FROM fact WHERE verdict = {_CODE[Verdict.TYPING]}""",
+        "concept": f"""SELECT o AS id FROM fact WHERE verdict = {_CODE[Verdict.TYPING]} UNION
+                       SELECT s FROM fact WHERE verdict IN ({_codes(_HIERARCHY)}) UNION
+                       SELECT o FROM fact WHERE verdict IN ({_codes(_HIERARCHY)})""",
+        "relation": f"SELECT p AS id FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]}",
+    }
+    for role, sql in names.items():
+        staging.execute(
+            f"""CREATE OR REPLACE TABLE {role} AS {sql} UNION
+                SELECT id FROM declared WHERE word = '{role}' AND id NOT IN (SELECT id FROM obsolete)"""
+        )
+
+
+_HIERARCHY: Final = (Verdict.SUBSUMPTION, Verdict.EQUIVALENCE)
+
+
+def filter_degree(staging: Staging, least: int, core: bool) -> int:
+    """Leave out entities with fewer than `least` assertions, once or until none is left; returns how many went.
+
+    A concept that thereby loses its last typing stays if a subsumption or a declaration names it.
+    """
+    gone = 0
+    while True:
+        staging.execute(
+            f"""CREATE OR REPLACE TABLE weak AS SELECT entity.id FROM entity LEFT JOIN (
+                  SELECT id, count(*) AS degree FROM (
+                    SELECT s AS id FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]} UNION ALL
+                    SELECT o FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]} AND s <> o)
+                  GROUP BY id) USING (id) WHERE coalesce(degree, 0) < {least}"""
+        )
+        weak = staging.number("SELECT count(*) FROM weak")
+        if weak:
+            staging.execute(
+                f"""UPDATE fact SET verdict = {_CODE[Verdict.DEGREE]}
+                    WHERE (verdict = {_CODE[Verdict.ASSERTION]}
+                           AND (s IN (SELECT id FROM weak) OR o IN (SELECT id FROM weak)))
+                       OR (verdict = {_CODE[Verdict.TYPING]} AND s IN (SELECT id FROM weak))"""
+            )
+            staging.execute("DELETE FROM entity WHERE id IN (SELECT id FROM weak)")
+            staging.execute(
+                f"""DELETE FROM relation WHERE id NOT IN (SELECT p FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]})
+                    AND id NOT IN (SELECT id FROM declared WHERE word = 'relation')"""
+            )
+            staging.execute(
+                f"""DELETE FROM concept WHERE id NOT IN (SELECT o FROM fact WHERE verdict = {_CODE[Verdict.TYPING]})
+                    AND id NOT IN (SELECT s FROM fact WHERE verdict IN ({_codes(_HIERARCHY)}))
+                    AND id NOT IN (SELECT o FROM fact WHERE verdict IN ({_codes(_HIERARCHY)}))
+                    AND id NOT IN (SELECT id FROM declared WHERE word = 'concept')"""
+            )
+        gone += weak
+        if not weak or not core:
+            return gone
+
+
+def account(staging: Staging) -> dict[Verdict, int]:
+    """How many distinct statements got each verdict."""
+    rows = staging.execute("SELECT verdict, count(*) FROM fact GROUP BY verdict").fetchall()
+    verdicts = list(Verdict)
+    return {verdicts[code]: count for code, count in sorted(rows)}
+
+
+def code(verdict: Verdict) -> int:
+    """The number of a verdict in the table `fact`."""
+    return _CODE[verdict]
+
+
+LABEL_RANK: Final = " ".join(f"WHEN term_id('{iri}') THEN {rank}" for rank, iri in enumerate(LABEL_ORDER))

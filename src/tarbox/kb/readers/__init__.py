@@ -1,0 +1,25 @@
+"""One small adapter per file format: from a file to blocks of statements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tarbox.kb.readers.lines import read_lines
+from tarbox.kb.readers.owl import read_owl
+from tarbox.kb.readers.rdf import read_rdf
+from tarbox.kb.readers.tables import read_table
+from tarbox.kb.statements import Reader
+
+READERS: Final[dict[str, Reader]] = {
+    "ntriples": read_lines,
+    "nquads": read_lines,
+    "turtle": read_rdf,
+    "trig": read_rdf,
+    "rdfxml": read_rdf,
+    "functional": read_owl,
+    "owlxml": read_owl,
+    "manchester": read_owl,
+    "obo": read_owl,
+    "tsv": read_table,
+    "csv": read_table,
+}

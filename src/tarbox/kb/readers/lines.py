@@ -1,0 +1,162 @@
+"""N-Triples and N-Quads: one statement a line.
+
+Blocks of whole lines go through Arrow's column splitter, which takes the lines that are three plain IRIs and a full
+stop; everything else (literals, blank nodes, escapes, comments) goes to pyoxigraph. What the quick way accepts,
+pyoxigraph accepts with the same result (a property test says so). A block that pyoxigraph refuses is read again
+line by line, so that one bad line, even an unterminated literal, costs that line alone.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from tarbox.kb.facts import NO_SPLIT
+from tarbox.kb.sources import Source, chunks
+from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, batch
+
+_COLUMNS: Final = ("subject", "predicate", "object", "stop")
+_CHARACTER: Final = (  # of an IRI after its authority (RFC 3987), a subset that is surely right
+    r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}]|%[0-9A-Fa-f]{2})"
+)
+PLAIN_IRI: Final = (
+    rf"^<[a-z][a-z0-9+.\-]*:(?://[A-Za-z0-9.\-]+(?:/{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)(?:#{_CHARACTER}*)?>$"
+)
+_WHERE = re.compile(r"^Parser error [^:]*: ")
+_AHEAD: Final = 4
+
+
+def read_lines(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
+    del options  # N-Triples has absolute IRIs only
+    parse = partial(_parse_numbered, format=source.format)
+    with source.open() as stream, ThreadPoolExecutor(2) as pool:
+        blocks = chunks(stream)
+        waiting = [pool.submit(parse, block) for block in islice(blocks, _AHEAD)]
+        while waiting:
+            piece = waiting.pop(0).result()
+            waiting += [pool.submit(parse, block) for block in islice(blocks, 1)]
+            progress(stream.position())
+            yield piece
+        if stream.failure:
+            yield Piece(NOTHING, [(stream.lines + 1, stream.failure)])
+
+
+def _parse_numbered(block: tuple[int, bytes], format: str) -> Piece:
+    return parse_block(block[1], block[0], format)
+
+
+def parse_block(block: bytes, first_line: int = 1, format: str = "ntriples") -> Piece:
+    """The statements of a block of whole lines; the order of lines is not kept."""
+    block = block.replace(b"\r\n", b"\n")
+    split = None if b"\r" in block or not _is_utf8(block) else _split_plain(block)
+    if split is None:
+        return _parse_rest(list(enumerate(block.split(b"\n"), first_line)), format)
+    plain, others = split
+    rest = _parse_rest([(first_line + row, text) for row, text in others], format)
+    if not rest.statements.num_rows:
+        return Piece(plain, rest.rejected)
+    joined = pa.Table.from_batches([plain, rest.statements]).combine_chunks().to_batches()[0]
+    return Piece(joined, rest.rejected)
+
+
+def _is_utf8(block: bytes) -> bool:
+    if block.isascii():
+        return True
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _split_plain(block: bytes) -> tuple[pa.RecordBatch, list[tuple[int, bytes]]] | None:
+    """The plain statements of a block, and its other lines with their row; None if it cannot be split."""
+    odd: list[int] = []
+
+    def skip(row: pa.csv.InvalidRow) -> str:
+        odd.append(row.number - 1)
+        return "skip"
+
+    head = block[: block.find(b"\n") + 1 or None]
+    try:
+        table = pa.csv.read_csv(
+            io.BytesIO(block),
+            pa.csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=_COLUMNS),
+            pa.csv.ParseOptions(
+                delimiter="\t" if b"\t" in head else " ",
+                quote_char=False,
+                ignore_empty_lines=False,
+                invalid_row_handler=skip,
+            ),
+            pa.csv.ConvertOptions(column_types=dict.fromkeys(_COLUMNS, pa.string()), strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:
+        return None
+    terms = [table[name].combine_chunks() for name in _COLUMNS[:3]]
+    good = pc.equal(table["stop"].combine_chunks(), ".")
+    for column in terms:
+        good = pc.and_(good, pc.match_substring_regex(column, PLAIN_IRI))
+    if not odd and good.true_count == len(good):
+        others = []
+    else:
+        lines, gone = block.split(b"\n"), set(odd)
+        rows = [row for row in range(len(good) + len(gone)) if row not in gone]
+        odd += [rows[i] for i in pc.indices_nonzero(pc.invert(good)).to_pylist()]
+        others = [(row, lines[row]) for row in sorted(odd)]
+        terms = [column.filter(good) for column in terms]
+    bare = [pc.ascii_trim(column, "<>") for column in terms]
+    split = pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(bare[0]))
+    return pa.record_batch([*bare, split], schema=STATEMENTS), others
+
+
+def _parse_rest(lines: list[tuple[int, bytes]], format: str) -> Piece:
+    lines = [(number, text) for number, text in lines if text.strip()]
+    if not lines:
+        return Piece(NOTHING)
+    try:
+        return Piece(batch(*_statements(b"\n".join(text for _, text in lines), format)))
+    except SyntaxError:
+        return _parse_each(lines, format)
+
+
+def _parse_each(lines: list[tuple[int, bytes]], format: str) -> Piece:
+    good: tuple[list[str], list[str], list[str]] = ([], [], [])
+    rejected: list[tuple[int, str]] = []
+    for number, text in lines:
+        try:
+            for kept, found in zip(good, _statements(text, format), strict=True):
+                kept += found
+        except SyntaxError as error:
+            rejected.append((number, readable_reason(error)))
+    return Piece(batch(*good), rejected)
+
+
+def _statements(text: bytes, format: str) -> tuple[list[str], list[str], list[str]]:
+    """Columns of terms; raises SyntaxError when any line is wrong."""
+    import pyoxigraph as ox
+
+    subjects: list[str] = []
+    predicates: list[str] = []
+    objects: list[str] = []
+    named, kind = ox.NamedNode, ox.RdfFormat.N_QUADS if format == "nquads" else ox.RdfFormat.N_TRIPLES
+    for quad in ox.parse(text, format=kind):
+        subject, object = quad.subject, quad.object
+        subjects.append(subject.value if type(subject) is named else str(subject))
+        predicates.append(quad.predicate.value)
+        objects.append(object.value if type(object) is named else str(object))
+    return subjects, predicates, objects
+
+
+def readable_reason(error: SyntaxError) -> str:
+    """pyoxigraph's message without its own idea of the place, control characters made visible."""
+    reason = _WHERE.sub("", error.msg or str(error))
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in reason)

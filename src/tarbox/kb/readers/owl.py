@@ -1,0 +1,234 @@
+"""OWL in functional, XML and Manchester syntax, and OBO, by py-horned-owl; fastobo finds the bad lines of OBO.
+
+Both libraries load a file whole. They are native code that may panic; `isolated` turns a panic into an error of ours
+and keeps its stack trace off the user's terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tarbox.core.errors import SourceError
+from tarbox.kb.namespaces import OWL, RDFS, SUBCLASS, TYPE
+from tarbox.kb.sources import Source
+from tarbox.kb.statements import NOTHING, Piece, ReadOptions, in_blocks
+from tarbox.kb.terms import literal
+
+_SERIALIZATIONS: Final = {"functional": "ofn", "owlxml": "owx", "manchester": "omn", "obo": "obo"}
+_DECLARATIONS: Final = {
+    "DeclareClass": "Class",
+    "DeclareNamedIndividual": "NamedIndividual",
+    "DeclareObjectProperty": "ObjectProperty",
+    "DeclareDataProperty": "DatatypeProperty",
+    "DeclareAnnotationProperty": "AnnotationProperty",
+    "DeclareDatatype": "Datatype",
+}
+_LINE_AND_COLUMN = re.compile(r"line_col: (?:Pos|Span)\(\(?\(?(\d+), (\d+)")
+_STANZA = re.compile(r"^\[", re.M)
+_PLACE = re.compile(r"(?:line |-->\s*)(\d+)")
+
+Statement = tuple[str, str, str]
+
+
+class LibraryFailure(Exception):
+    """A reader library refused its input or panicked; `line` is where, if it knows."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@contextmanager
+def isolated(library: str) -> Iterator[None]:
+    """Run native code: a panic or a refusal becomes a LibraryFailure, and what it prints on stderr is swallowed."""
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        os.dup2(sink.fileno(), 2)
+        try:
+            yield
+        except (ValueError, SyntaxError, OSError, RuntimeError) as error:
+            text = str(error)
+            found = _LINE_AND_COLUMN.search(text) or _PLACE.search(text)
+            line = getattr(error, "lineno", None) or (int(found.group(1)) if found else 1)
+            raise LibraryFailure(_short(text), line) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # pyo3's, derived from BaseException
+                raise
+            raise LibraryFailure(f"{library} panicked: {_short(str(error))}") from None
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def _short(text: str) -> str:
+    expected = re.search(r"positives: \[([^\]]*)\]", text)
+    if expected:
+        return f"expected {expected.group(1) or 'something else'}"
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "it cannot be parsed")
+    return first[:200]
+
+
+def read_owl(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
+    del options
+    with source.open() as stream:
+        content = stream.readall()
+        progress(stream.position())
+        if stream.failure:
+            yield Piece(NOTHING, [(stream.lines + 1, f"{stream.failure}; nothing of this file is read")])
+            return
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        yield Piece(NOTHING, [(line, "invalid UTF-8; nothing of this file is read")])
+        return
+    try:
+        yield from _ontology(text, source.format)
+    except LibraryFailure as failure:
+        if source.format != "obo":
+            yield Piece(NOTHING, [(failure.line, f"{failure}; nothing of this file is read")])
+            return
+        kept, rejected = _sound_stanzas(text)
+        if not rejected:
+            rejected = [(failure.line, f"{failure}; nothing of this file is read")]
+            kept = ""
+        yield Piece(NOTHING, rejected)
+        if kept:
+            yield from _sound_ontology(kept, source)
+
+
+def _sound_ontology(text: str, source: Source) -> Iterator[Piece]:
+    try:
+        yield from _ontology(text, source.format)
+    except LibraryFailure as failure:
+        raise SourceError(f"{source.name}: {failure}, even without its bad stanzas") from None
+
+
+def _sound_stanzas(text: str) -> tuple[str, list[tuple[int, str]]]:
+    """An OBO text without the stanzas that fastobo or py-horned-owl refuse, and where those are."""
+    import fastobo
+
+    starts = [0, *(match.start() for match in _STANZA.finditer(text))]
+    stanzas = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    header, kept, rejected = stanzas[0], [stanzas[0]], []
+    line = 1 + header.count("\n")
+    for stanza in stanzas[1:]:
+        try:
+            with isolated("py-horned-owl"):
+                _load(header + stanza, "obo")
+        except LibraryFailure as failure:
+            at, reason = 0, str(failure)
+            try:
+                with isolated("fastobo"):
+                    fastobo.loads(stanza)
+            except LibraryFailure as better:
+                at, reason = better.line - 1, str(better)
+            rejected.append((line + at, f"{reason}; the stanza is not read"))
+        else:
+            kept.append(stanza)
+        line += stanza.count("\n")
+    return "".join(kept), rejected
+
+
+def _load(text: str, serialization: str) -> Any:
+    import pyhornedowl
+
+    return pyhornedowl.open_ontology_from_string(text, serialization)
+
+
+def _ontology(text: str, format: str) -> Iterator[Piece]:
+    with isolated("py-horned-owl"):
+        ontology = _load(text, _SERIALIZATIONS[format])
+        axioms = ontology.get_axioms()
+        iri = str(ontology.get_iri() or "_:ontology")
+    left_out: Counter[str] = Counter()
+
+    def statements() -> Iterator[Statement]:
+        yield iri, TYPE, OWL + "Ontology"
+        for annotated in axioms:
+            axiom = annotated.component
+            kind = type(axiom).__name__
+            if kind in _DECLARATIONS:
+                yield _term(axiom.first), TYPE, OWL + _DECLARATIONS[kind]
+                continue
+            make = _AXIOMS.get(kind)
+            made = make(axiom, iri) if make is not None else None
+            if made is None:
+                left_out[f"axiom {kind}"] += 1
+            else:
+                yield from made
+
+    for block in in_blocks(statements()):
+        yield Piece(block)
+    yield Piece(NOTHING, left_out=dict(left_out))
+
+
+def _sub_class(axiom: Any, _: str) -> list[Statement]:
+    return [(_term(axiom.sub), SUBCLASS, _term(axiom.sup))]
+
+
+def _equivalent_classes(axiom: Any, _: str) -> list[Statement]:
+    first, *others = sorted(_term(expression) for expression in axiom.first)
+    return [(first, OWL + "equivalentClass", other) for other in others]
+
+
+def _same_individual(axiom: Any, _: str) -> list[Statement]:
+    first, *others = sorted(_term(individual) for individual in axiom.first)
+    return [(first, OWL + "sameAs", other) for other in others]
+
+
+def _object_assertion(axiom: Any, _: str) -> list[Statement]:
+    source, target, relation = _term(axiom.source), _term(axiom.target), axiom.ope
+    if type(relation).__name__ == "InverseObjectProperty":
+        return [(target, _term(relation.first), source)]
+    return [(source, _term(relation), target)]
+
+
+def _annotation(axiom: Any, _: str) -> list[Statement]:
+    return [(_term(axiom.subject), _term(axiom.ann.ap), _term(axiom.ann.av))]
+
+
+def _sub_property(axiom: Any, _: str) -> list[Statement] | None:
+    if isinstance(axiom.sub, list) or "Chain" in type(axiom.sub).__name__:
+        return None
+    return [(_term(axiom.sub), RDFS + "subPropertyOf", _term(axiom.sup))]
+
+
+_AXIOMS: Final[dict[str, Callable[[Any, str], list[Statement] | None]]] = {
+    "SubClassOf": _sub_class,
+    "EquivalentClasses": _equivalent_classes,
+    "ClassAssertion": lambda axiom, _: [(_term(axiom.i), TYPE, _term(axiom.ce))],
+    "ObjectPropertyAssertion": _object_assertion,
+    "DataPropertyAssertion": lambda axiom, _: [(_term(axiom.source), _term(axiom.dp), _term(axiom.target))],
+    "AnnotationAssertion": _annotation,
+    "InverseObjectProperties": lambda axiom, _: [(_term(axiom.first), OWL + "inverseOf", _term(axiom.second))],
+    "SubObjectPropertyOf": _sub_property,
+    "SameIndividual": _same_individual,
+    "Import": lambda axiom, ontology: [(ontology, OWL + "imports", _term(axiom.first))],
+}
+
+
+def _term(value: Any) -> str:
+    """A term of ours; a class or property expression that has no name becomes a blank node."""
+    kind = type(value).__name__
+    match kind:
+        case "SimpleLiteral":
+            return literal(value.literal)
+        case "LanguageLiteral":
+            return literal(value.literal, language=value.lang.lower())
+        case "DatatypeLiteral":
+            return literal(value.literal, datatype=str(value.datatype_iri))
+        case "AnonymousIndividual":
+            return "_:" + str(value.first).removeprefix("_:")
+        case "IRI" | "str":
+            return str(value)
+        case "Class" | "NamedIndividual" | "ObjectProperty" | "DataProperty" | "AnnotationProperty" | "Datatype":
+            return str(value.first)
+        case _:
+            return f"_:{kind}"

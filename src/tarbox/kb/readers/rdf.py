@@ -1,0 +1,128 @@
+"""Turtle, TriG and RDF/XML, streamed by pyoxigraph."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from xml.parsers import expat
+
+from tarbox.kb.readers.lines import readable_reason
+from tarbox.kb.sources import Source
+from tarbox.kb.statements import BLOCK, NOTHING, Piece, ReadOptions, batch
+
+_MOST_ERRORS: Final = 1000
+
+
+def read_rdf(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
+    """Statements up to the first error; from there on, see `_recover`."""
+    with source.open() as stream:
+        rows = _rows(_parser(stream, source.format, options.base))
+        while True:
+            block, error = _take(rows)
+            progress(stream.position())
+            if stream.failure:  # what the parser says of a text that was cut is beside the point
+                yield Piece(block, [(stream.lines + 1, stream.failure)])
+                return
+            if block.num_rows:
+                yield Piece(block)
+            if error is not None:
+                break
+            if not block.num_rows:
+                return
+    yield from _recover(source, options, error)
+
+
+def _take(rows: Iterator[tuple[str, str, str]]) -> tuple[Any, SyntaxError | None]:
+    """Up to a block of statements, and the error that ended it early."""
+    found: list[tuple[str, str, str]] = []
+    error = None
+    try:
+        for row in rows:
+            found.append(row)
+            if len(found) == BLOCK:
+                break
+    except SyntaxError as raised:
+        error = raised
+    return (batch(*zip(*found, strict=True)) if found else NOTHING), error
+
+
+def _recover(source: Source, options: ReadOptions, error: SyntaxError) -> Iterator[Piece]:
+    """After an error in Turtle or TriG, read on behind the statement that holds it; RDF/XML cannot be entered again.
+
+    pyoxigraph's own recovery passes over the next statement as well, or invents one (RDF/XML), so it is not used.
+    """
+    with source.open() as stream:
+        text = stream.readall()
+    if source.format == "rdfxml":
+        reason = f"{readable_reason(error)}; the rest of the file is not read"
+        yield Piece(NOTHING, [(_line_of_xml_error(text, error), reason)])
+        return
+    prologue, line = b"", 1
+    for _ in range(_MOST_ERRORS):
+        bad = line + (error.lineno or 1) - 1 - prologue.count(b"\n")
+        start, line = _statement_after(text, bad)
+        yield Piece(NOTHING, [(bad, readable_reason(error))])
+        prologue = _prologue(text[:start])
+        rows = _rows(_parser(io.BytesIO(prologue + text[start:]), source.format, options.base))
+        while True:
+            block, found = _take(rows)
+            if block.num_rows:
+                yield Piece(block)
+            if found is not None:
+                error = found
+                break
+            if not block.num_rows:
+                return
+    yield Piece(NOTHING, [(line, f"more than {_MOST_ERRORS} errors; the rest of the file is not read")])
+
+
+def _statement_after(text: bytes, line: int) -> tuple[int, int]:
+    """Offset and number of the first line behind the statement that ends on or after `line`."""
+    offset = 0
+    for number, content in enumerate(text.splitlines(keepends=True), 1):
+        offset += len(content)
+        ended = content.split(b" #")[0].rstrip().endswith((b".", b"}"))
+        if number >= line and ended:
+            return offset, number + 1
+    return len(text), text.count(b"\n") + 1
+
+
+def _prologue(text: bytes) -> bytes:
+    """The prefix and base declarations of `text`, one a line."""
+    starts = (b"@prefix", b"@base", b"prefix", b"base")
+    return b"".join(
+        line + b"\n" for line in text.splitlines() if line.strip().lower().startswith(starts) and b"<" in line
+    )
+
+
+def _line_of_xml_error(text: bytes, error: SyntaxError) -> int:
+    """The line of the fault: of an ill-formed document, or of the value that the message quotes."""
+    parser = expat.ParserCreate()
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as found:
+        return found.lineno
+    quoted = str(error.msg).split("'")
+    at = text.find(quoted[1].encode()) if len(quoted) > 1 else -1
+    return text.count(b"\n", 0, at) + 1 if at >= 0 else 1
+
+
+def _parser(stream: Any, format: str, base: str | None) -> Any:
+    import pyoxigraph as ox
+
+    formats = {"turtle": ox.RdfFormat.TURTLE, "trig": ox.RdfFormat.TRIG, "rdfxml": ox.RdfFormat.RDF_XML}
+    return ox.parse(stream, format=formats[format], base_iri=base)
+
+
+def _rows(quads: Iterator[Any]) -> Iterator[tuple[str, str, str]]:
+    import pyoxigraph as ox
+
+    named = ox.NamedNode
+    for quad in quads:
+        subject, object = quad.subject, quad.object
+        yield (
+            subject.value if type(subject) is named else str(subject),
+            quad.predicate.value,
+            object.value if type(object) is named else str(object),
+        )

@@ -1,0 +1,135 @@
+"""Dividing the facts into what a model learns from and what it is asked about.
+
+Asserted facts are divided, never what follows from them: each graph is closed on its own, so that nothing held out
+can be deduced from what was not. Typings that another typing of the same entity implies are left out beforehand, for
+the same reason. The subsumptions stay whole. Every entity, relation and concept keeps a fact in the training graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.errors import BenchmarkError
+from tarbox.kb.closure import Hierarchy
+from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts, Ids
+
+HELD_OUT: Final = 0.05
+"""The share of the facts held out for each of validation and test; the paper's for both together."""
+
+NOBODY: Final = -1
+CHUNK: Final = 1 << 16
+
+Parts = NDArray[np.int8]
+"""[facts] an index into `SPLITS`: the part that each fact belongs to."""
+
+
+class SplitBy(Enum):
+    """What decides the part of an assertion."""
+
+    RANDOM = "random"
+    COLUMN = "column"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A graph to draw queries from, and the smaller graph that decides which of their answers are hard."""
+
+    facts: Facts
+    earlier: Facts | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Nested graphs over one vocabulary: the stage of each name in `SPLITS`."""
+
+    stages: Mapping[str, Stage]
+
+    @property
+    def train(self) -> Facts:
+        return self.stages["train"].facts
+
+    @property
+    def whole(self) -> Facts:
+        """The largest graph."""
+        return self.stages["test"].facts
+
+
+def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Split:
+    """90/5/5: the graphs of train, valid and test, each with all facts of those before it (PROTOCOL.md, point 1).
+
+    With `SplitBy.COLUMN` the assertions are divided as the store's split column says; the typings at random.
+    """
+    hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
+    asserted = facts.with_typings(hierarchy.most_specific(facts.typed, facts.types))
+    random = np.random.default_rng([seed, 1])
+    assertions = _column(asserted) if by is SplitBy.COLUMN else _divide_assertions(asserted, 2, random)
+    typings = _divide_typings(asserted, assertions, random)
+    train, valid = (
+        asserted.with_assertions(assertions <= part).with_typings(typings <= part) for part in range(len(SPLITS) - 1)
+    )
+    return Split({"train": Stage(train, None), "valid": Stage(valid, train), "test": Stage(asserted, valid)})
+
+
+def split_as_paper(facts: Facts, seed: int) -> Split:
+    """95/5: assertions alone are held out; validation and test draw from the same whole graph (PROTOCOL.md)."""
+    parts = _divide_assertions(facts, 1, np.random.default_rng([seed, 1]))
+    train = facts.with_assertions(parts == 0)
+    return Split({"train": Stage(train, None), "valid": Stage(facts, train), "test": Stage(facts, train)})
+
+
+def _column(facts: Facts) -> Parts:
+    if not np.any(facts.splits != NO_SPLIT):
+        raise BenchmarkError(
+            "this knowledge base has no split column. Build it from a table with a fourth column of "
+            f"{', '.join(SPLITS)}, or leave out --split column."
+        )
+    return np.where(facts.splits == NO_SPLIT, 0, facts.splits).astype(np.int8)
+
+
+def _divide_assertions(facts: Facts, parts: int, random: np.random.Generator) -> Parts:
+    """Holds out `HELD_OUT` of the assertions for each of that many parts."""
+    entities = len(facts.vocabulary.entities)
+    tails = np.where(facts.heads == facts.tails, NOBODY, facts.tails)
+    return _divide(np.stack([facts.heads, tails, facts.relations + entities], axis=1), parts, random)
+
+
+def _divide_typings(facts: Facts, assertions: Parts, random: np.random.Generator) -> Parts:
+    """The same for typings, for two parts; an entity that has an assertion in train may lose all of its typings."""
+    entities = len(facts.vocabulary.entities)
+    connected = np.zeros(entities, np.bool_)
+    connected[facts.heads[assertions == 0]] = True
+    connected[facts.tails[assertions == 0]] = True
+    typed = np.where(connected[facts.typed], NOBODY, facts.typed)
+    return _divide(np.stack([typed, facts.types + entities], axis=1), 2, random)
+
+
+def _divide(names: Ids, parts: int, random: np.random.Generator) -> Parts:
+    """The part of each fact, drawn uniformly where every name of the fact keeps another fact in train.
+
+    Row i of `names` [F, K] are the names that fact i is about, or `NOBODY`.
+    """
+    quota = round(len(names) * HELD_OUT) * parts
+    left = np.bincount(names[names != NOBODY]).tolist()
+    held_out: list[int] = []
+    order = random.permutation(len(names))
+    for start in range(0, len(order), CHUNK):  # one after the other: what is held out decides what still may be
+        chunk = order[start : start + CHUNK]
+        for fact, about in zip(chunk.tolist(), names[chunk].tolist(), strict=True):
+            if len(held_out) < quota and all(name == NOBODY or left[name] > 1 for name in about):
+                held_out.append(fact)
+                for name in about:
+                    left[name] -= name != NOBODY
+        if len(held_out) == quota:
+            break
+    result = np.zeros(len(names), np.int8)
+    for part, facts in enumerate(np.array_split(np.array(held_out, np.int64), parts), start=1):
+        result[facts] = part
+    return result

@@ -1,0 +1,78 @@
+"""What readers deliver: statements in the RDF sense, in blocks.
+
+A reader is a small adapter from one file format to statements (subject, predicate, object). What the statements
+mean, typing or subsumption or assertion or label, is decided in one place, `tarbox.kb.interpretation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, final
+
+import pyarrow as pa
+
+from tarbox.kb.facts import NO_SPLIT
+from tarbox.kb.sources import Source
+from tarbox.kb.terms import URN
+
+STATEMENTS = pa.schema(
+    [("subject", pa.string()), ("predicate", pa.string()), ("object", pa.string()), ("split", pa.int8())]
+)
+BLOCK = 1 << 16
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """`base` resolves relative IRIs in RDF and is put before the ids of tables."""
+
+    base: str | None = None
+
+    @property
+    def table_base(self) -> str:
+        return self.base or URN
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block of statements with what could not be read (line, reason) and what has no place in the model."""
+
+    statements: pa.RecordBatch
+    rejected: Sequence[tuple[int, str]] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """Reads one source; `progress` is told how many bytes of the file are behind."""
+
+    def __call__(self, source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]: ...
+
+
+def batch(subjects: Sequence[str], predicates: Sequence[str], objects: Sequence[str]) -> pa.RecordBatch:
+    """A block of statements without a split, from Python lists of terms."""
+    return pa.record_batch(
+        [
+            pa.array(subjects, pa.string()),
+            pa.array(predicates, pa.string()),
+            pa.array(objects, pa.string()),
+            pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(subjects)),
+        ],
+        schema=STATEMENTS,
+    )
+
+
+NOTHING = batch([], [], [])
+
+
+def in_blocks(statements: Iterable[tuple[str, str, str]]) -> Iterator[pa.RecordBatch]:
+    """Statements one by one, gathered into blocks."""
+    rows: list[tuple[str, str, str]] = []
+    for row in statements:
+        rows.append(row)
+        if len(rows) == BLOCK:
+            yield batch(*zip(*rows, strict=True))
+            rows = []
+    if rows:
+        yield batch(*zip(*rows, strict=True))

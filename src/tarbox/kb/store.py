@@ -1,0 +1,169 @@
+"""A knowledge base on disk: a folder of Arrow tables and a manifest (ADR 2).
+
+The data files carry their checksum in their names and are never changed once written; `manifest.json` lists them and
+is replaced by a rename. So the manifest is the moment of change: a process killed at any point leaves the old store
+or the new one, and whoever has the old one open keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import zlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import pyarrow as pa
+
+from tarbox.core.errors import StoreDamaged, StoreMissing, StoreVersion
+from tarbox.core.ids import Role
+from tarbox.kb.facts import Facts
+from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
+
+MANIFEST: Final = "manifest.json"
+FORMAT: Final = "tarbox-store"
+VERSION: Final = 1
+
+_NAMES = pa.schema([("iri", pa.string()), ("label", pa.string())])
+_ID = pa.int32()
+TABLES: Final[Mapping[str, pa.Schema]] = {
+    "entities": _NAMES,
+    "concepts": _NAMES,
+    "relations": _NAMES,
+    "synonyms": SYNONYMS,
+    "assertions": pa.schema([("head", _ID), ("relation", _ID), ("tail", _ID), ("split", pa.int8())]),
+    "typings": pa.schema([("entity", _ID), ("concept", _ID)]),
+    "subsumptions": pa.schema([("sub", _ID), ("super", _ID)]),
+}
+Manifest = dict[str, Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An opened, verified store; `facts` are memory-mapped."""
+
+    path: Path
+    manifest: Manifest
+    facts: Facts
+
+    @property
+    def vocabulary_hash(self) -> str:
+        """The hash that ties runs and benchmarks to the ids of this store."""
+        return str(self.manifest["vocabulary_hash"])
+
+
+def open_store(path: str | os.PathLike[str]) -> Store:
+    """Open and verify the store at `path`: every byte of it is checked, and a damaged file is named."""
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    facts = _open_facts(folder, manifest)
+    if facts is None:  # replaced between the reading of the manifest and of a file: the new one is complete
+        manifest = read_manifest(folder)
+        facts = _open_facts(folder, manifest)
+    if facts is None:
+        missing = [entry["name"] for entry in manifest["files"].values() if not (folder / entry["name"]).exists()]
+        raise StoreDamaged(f"{folder / missing[0]} is missing from the store. Build it again with `tarbox kb build`.")
+    return Store(folder, manifest, facts)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of the store at `folder`, verified."""
+    file = folder / MANIFEST
+    try:
+        written = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreMissing(
+            f"no store at {folder}: there is no {MANIFEST}. Build one with `tarbox kb build SOURCE... -o {folder}`."
+        ) from None
+    try:
+        manifest = json.loads(written)
+        sound = isinstance(manifest, dict) and manifest_bytes(manifest) == written
+    except (ValueError, KeyError):
+        sound = False
+    if not sound:
+        raise StoreDamaged(f"{file} is damaged: it is not what was written. Build the store again.")
+    if manifest.get("format") != FORMAT:
+        raise StoreMissing(f"{folder} holds no store but a {manifest.get('format', 'folder of another kind')}.")
+    if manifest.get("version") != VERSION:
+        raise StoreVersion(
+            f"{folder} has store format {manifest.get('version')}, this tarbox reads {VERSION}. Build the store again."
+        )
+    return manifest
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """The one way in which a manifest is written: sorted, indented, with a checksum of the rest as its last key."""
+    rest = {key: value for key, value in manifest.items() if key != "~checksum"}
+    rest["~checksum"] = f"{zlib.crc32(_canonical(rest)):08x}"
+    return _canonical(rest)
+
+
+def _canonical(value: Manifest) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def checksum(file: Path) -> str:
+    """CRC-32 of a file, in hexadecimal: fast, and sure to notice any change within four bytes."""
+    if file.stat().st_size == 0:
+        return f"{0:08x}"
+    with file.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return f"{zlib.crc32(content):08x}"
+
+
+def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
+    """The facts, verified, or None when a file is not there."""
+    entries = manifest["files"]
+    try:
+        with ThreadPoolExecutor() as pool:  # zlib releases the GIL
+            sums = pool.map(lambda entry: checksum(folder / entry["name"]), entries.values())
+            for entry, found in zip(entries.values(), sums, strict=True):
+                if found != entry["checksum"]:
+                    raise StoreDamaged(
+                        f"{folder / entry['name']} is damaged: checksum {found}, written {entry['checksum']}. "
+                        "Build the store again."
+                    )
+        return map_facts({name: folder / entries[name]["name"] for name in TABLES})
+    except FileNotFoundError:
+        return None
+
+
+def _map_table(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def map_facts(files: Mapping[str, Path]) -> Facts:
+    """The facts in these files, one for each of `TABLES`, memory-mapped and not verified."""
+    tables = {name: _map_table(file) for name, file in files.items()}
+    names = {role: _names(role, tables[role.plural]) for role in Role}
+    vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
+    columns = [
+        _numbers(tables[table], column)
+        for table, column in (
+            ("assertions", "head"),
+            ("assertions", "relation"),
+            ("assertions", "tail"),
+            ("typings", "entity"),
+            ("typings", "concept"),
+            ("subsumptions", "sub"),
+            ("subsumptions", "super"),
+            ("assertions", "split"),
+        )
+    ]
+    return Facts(vocabulary, *columns)
+
+
+def _names(role: Role, table: pa.Table) -> Names:
+    return Names(role, table["iri"], table["label"])
+
+
+def _numbers(table: pa.Table, column: str) -> Any:
+    """A column as numpy, without a copy when it was written as one block."""
+    chunks = table[column]
+    single = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
+    return single.to_numpy(zero_copy_only=False)

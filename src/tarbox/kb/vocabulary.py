@@ -1,0 +1,101 @@
+"""Names and their ids: id = row, sorted by IRI, memory-mapped when they come from a store."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from tarbox.core.ids import Role
+from tarbox.kb.terms import local_name
+
+
+@final
+class _ArrowStrings(Sequence[str]):
+    """A view of an Arrow string array that `bisect` can use."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._array[index].as_py()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one role.
+
+    `iris` and `labels` are Arrow string arrays of equal length; `iris` is strictly increasing (by code point, which
+    is also UTF-8's byte order). A label may be null.
+    """
+
+    role: Role
+    iris: pa.Array
+    labels: pa.Array
+
+    @classmethod
+    def of(cls, role: Role, iris: Sequence[str], labels: Sequence[str | None] | None = None) -> Names:
+        """Names from Python sequences, sorted here; for tests and small graphs."""
+        given = labels if labels is not None else [None] * len(iris)
+        pairs = sorted(dict(zip(iris, given, strict=True)).items())
+        return cls(role, pa.array([i for i, _ in pairs], pa.string()), pa.array([n for _, n in pairs], pa.string()))
+
+    def __len__(self) -> int:
+        return len(self.iris)
+
+    def __iter__(self) -> Iterator[str]:
+        return (value.as_py() for value in self.iris)
+
+    def iri(self, id: int) -> str:
+        """The term with this id: a bare IRI, or a literal in its quoted form."""
+        return str(self.iris[id].as_py())
+
+    def label(self, id: int) -> str | None:
+        value = self.labels[id].as_py()
+        return None if value is None else str(value)
+
+    def show(self, id: int) -> str:
+        """What a person reads: the label, or else the local name."""
+        return self.label(id) or local_name(self.iri(id))
+
+    def find(self, iri: str) -> int | None:
+        """The id of `iri`, by binary search."""
+        row = bisect_left(_ArrowStrings(self.iris), iri)
+        return row if row < len(self.iris) and self.iris[row].as_py() == iri else None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The names of a knowledge base, and what else they are called.
+
+    `synonyms` is an Arrow table (role: string, id: int32, text: string) of synonyms and alternative ids.
+    """
+
+    entities: Names
+    concepts: Names
+    relations: Names
+    synonyms: pa.Table
+
+    @classmethod
+    def of(cls, entities: Sequence[str], concepts: Sequence[str] = (), relations: Sequence[str] = ()) -> Vocabulary:
+        """A vocabulary without labels, for tests and small graphs."""
+        return cls(
+            Names.of(Role.ENTITY, entities),
+            Names.of(Role.CONCEPT, concepts),
+            Names.of(Role.RELATION, relations),
+            SYNONYMS.empty_table(),
+        )
+
+    def names(self, role: Role) -> Names:
+        return {Role.ENTITY: self.entities, Role.CONCEPT: self.concepts, Role.RELATION: self.relations}[role]
+
+
+SYNONYMS = pa.schema([("role", pa.string()), ("id", pa.int32()), ("text", pa.string())])

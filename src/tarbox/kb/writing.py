@@ -1,0 +1,188 @@
+"""Writing a store: tables first, the manifest last (see `tarbox.kb.store`)."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tarbox.core.errors import StoreError
+from tarbox.core.ids import Role
+from tarbox.kb.facts import Facts
+from tarbox.kb.store import FORMAT, MANIFEST, TABLES, VERSION, Manifest, checksum, manifest_bytes, map_facts
+
+_BLOCK = 1 << 20
+
+
+@final
+class StoreWriter:
+    """Collects the tables of a store in a scratch folder beside its place, then publishes them at once."""
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        self.path = path
+        self.scratch = scratch
+        self._hashes: dict[str, str] = {}
+        self._rows: dict[str, int] = {}
+        self._vocabulary = hashlib.blake2b(digest_size=16)
+
+    def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write one table of `TABLES`; its rows come in the order in which they are stored."""
+        schema = TABLES[name]
+        with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for batch in batches:
+                writer.write(batch.cast(schema))
+        with pa.memory_map(str(self._file(name))) as source:
+            table = pa.ipc.open_file(source).read_all()
+            self._hashes[name] = content_hash(table)
+            self._rows[name] = table.num_rows
+            if name in (role.plural for role in Role):
+                self._vocabulary.update(f"{name} {content_hash(table.select(['iri']))}\n".encode())
+
+    def facts(self) -> Facts:
+        """The tables written so far, before they are published."""
+        return map_facts({name: self._file(name) for name in TABLES})
+
+    def publish(self, details: Manifest) -> Manifest:
+        """Move the tables into place and replace the manifest; returns the manifest as written."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        files = {}
+        for name in TABLES:
+            file = self._file(name)
+            found = checksum(file)
+            size = file.stat().st_size
+            target = f"{name}-{self._hashes[name][:8]}{found}.arrow"
+            _sync(file)
+            file.replace(self.path / target)
+            files[name] = {"name": target, "checksum": found, "bytes": size}
+        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(TABLES))
+        manifest: Manifest = {
+            **details,
+            "format": FORMAT,
+            "version": VERSION,
+            "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
+            "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
+            "vocabulary_hash": self._vocabulary.hexdigest(),
+            "files": files,
+        }
+        replace_file(self.path / MANIFEST, manifest_bytes(manifest))
+        _remove_strays(self.path, {entry["name"] for entry in files.values()})
+        return manifest
+
+    def _file(self, name: str) -> Path:
+        return self.scratch / f"{name}.arrow"
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[StoreWriter]:
+    """A writer for the store at `path`; what it leaves behind when killed, the next one removes."""
+    folder = Path(os.path.abspath(path))  # noqa: PTH100 (resolve() would follow a link that is about to be replaced)
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{folder} is a file. Name a folder for the store.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).exists() and not _only_strays(folder):
+        raise StoreError(f"{folder} is not empty and holds no store. Name another folder, or empty it.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{folder.name}.building-"
+    for left in folder.parent.glob(f"{prefix}*"):
+        if not _in_use(left):
+            shutil.rmtree(left, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    with (scratch / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            yield StoreWriter(folder, scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_store(path: str | os.PathLike[str], facts: Facts, details: Manifest | None = None) -> Manifest:
+    """Write `facts` as a store; `details` go into the manifest (options, sources, what was left out)."""
+    vocabulary = facts.vocabulary
+    columns: dict[str, list[Any]] = {
+        **{role.plural: [vocabulary.names(role).iris, vocabulary.names(role).labels] for role in Role},
+        "synonyms": [vocabulary.synonyms[name] for name in TABLES["synonyms"].names],
+        "assertions": [facts.heads, facts.relations, facts.tails, facts.splits],
+        "typings": [facts.typed, facts.types],
+        "subsumptions": [facts.subs, facts.supers],
+    }
+    with writing(path) as writer:
+        for name, arrays in columns.items():
+            table = pa.table(arrays, names=TABLES[name].names)
+            writer.write(name, table.combine_chunks().to_batches())
+        return writer.publish({"options": {}, "sources": [], "rejected": [], **(details or {})})
+
+
+def content_hash(table: pa.Table) -> str:
+    """A hash of the rows of a table in order, whatever the blocks in which they are held."""
+    digest = hashlib.blake2b(digest_size=16)
+    for column in table.columns:
+        for start in range(0, len(column), _BLOCK):
+            block = column.slice(start, _BLOCK).combine_chunks()
+            if pa.types.is_string(block.type):
+                lengths = pc.fill_null(pc.binary_length(block), -1)
+                digest.update(np.ascontiguousarray(lengths.to_numpy(zero_copy_only=False)))
+                digest.update(pc.binary_join(_one_list(pc.fill_null(block, "")), "")[0].as_buffer())
+            else:
+                digest.update(np.ascontiguousarray(block.to_numpy(zero_copy_only=False)))
+    return digest.hexdigest()
+
+
+def _one_list(strings: pa.Array) -> pa.Array:
+    """A single list of all `strings` (their bytes must stay below 2 GiB, which a block's do)."""
+    return pa.ListArray.from_arrays(pa.array([0, len(strings)], pa.int32()), strings)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write `content` under a temporary name, make it durable, and rename it to `path`."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as handle:
+        handle.write(content)
+        handle.flush()
+        os.fsync(handle.fileno())
+    Path(handle.name).chmod(0o644)
+    Path(handle.name).replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as handle:
+        os.fsync(handle.fileno())
+
+
+def _in_use(scratch: Path) -> bool:
+    """Whether a living process holds the lock of this scratch folder."""
+    try:
+        with (scratch / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _is_stray(file: Path) -> bool:
+    """A file that an interrupted build may have left in a store's folder."""
+    return file.suffix == ".arrow" or file.name.startswith(f".{MANIFEST}.")
+
+
+def _only_strays(folder: Path) -> bool:
+    return all(_is_stray(file) for file in folder.iterdir())
+
+
+def _remove_strays(folder: Path, listed: set[str]) -> None:
+    for file in folder.iterdir():
+        if _is_stray(file) and file.name not in listed:
+            file.unlink(missing_ok=True)

@@ -1,0 +1,38 @@
+"""What evaluation and the service ask of a model.
+
+A model answers a *batch*: one shape and a table of ids, one column per slot (relations directed). It gives the nodes
+of the shape a meaning by an algebra of its own, run by `tarbox.execution.interpreter.evaluate`, and turns the result
+into scores. Nothing is kept on the model during a call, so requests can share it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tarbox.core.ids import Level
+from tarbox.kb.facts import Facts, Ids
+from tarbox.query.algebra import Query
+
+
+class Scorer(Protocol):
+    """Scores candidates; greater is better."""
+
+    def candidates(self, level: Level) -> int:
+        """How many there are: the entities or the concepts of the vocabulary."""
+        ...
+
+    def score(self, shape: Query, ids: Ids, level: Level) -> Any:
+        """[B, candidates] of floats, as a numpy array or a torch tensor on any device.
+
+        `ids` [B, S] fills the slots of `shape` in slot order; a relation slot holds
+        `tarbox.execution.rows.directed(relation, direction)`.
+        """
+        ...
+
+
+class Untrained(Protocol):
+    """A class of models that need no training: the facts are all they know."""
+
+    def from_facts(self, facts: Facts) -> Scorer:
+        """The model of these (training) facts."""
+        ...

@@ -1,0 +1,88 @@
+"""Query to Manchester syntax: the inverse of `tarbox.query.manchester.parse`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+from tarbox.core.ids import Role
+from tarbox.query.algebra import (
+    And,
+    Concept,
+    Direction,
+    Entity,
+    Exists,
+    Not,
+    Or,
+    Query,
+    fold,
+    is_placeholder,
+    operands,
+)
+
+Naming: TypeAlias = Callable[[Role, str], str]
+
+
+def full_name(_role: Role, name: str) -> str:
+    """The form that means the same everywhere: an IRI in angle brackets; literals, blank nodes, placeholders bare."""
+    bare = is_placeholder(name) or name.startswith(('"', "_:"))
+    return name if bare else f"<{name}>"
+
+
+def render(query: Query, naming: Naming = full_name) -> str:
+    """The text of a query, on one line; `naming` writes the names.
+
+    With full names ``parse(render(q)) == q`` for every query. Restrictions within others stand in parentheses, as
+    Protégé writes them.
+
+    >>> render(Not(Exists("urn:p", Direction.INVERSE, Entity("urn:a"))))
+    'not (inverse <urn:p> value <urn:a>)'
+    """
+    return fold(query, lambda node, texts: _text(node, texts, naming))
+
+
+def is_enumeration(query: Query) -> bool:
+    """Whether a query is ``{a, b, ...}``: a union of entities."""
+    return isinstance(query, Or) and all(isinstance(operand, Entity) for operand in query.operands)
+
+
+def _text(node: Query, texts: list[str], naming: Naming) -> str:
+    parts = list(zip(operands(node), texts, strict=True))
+    match node:
+        case Entity(name):
+            return f"{{{naming(Role.ENTITY, name)}}}"
+        case Concept(name):
+            return naming(Role.CONCEPT, name)
+        case Exists():
+            return _restriction(node, texts[0], naming)
+        case Not(operand):
+            return f"not {_primary(operand, texts[0])}"
+        case And():
+            return " and ".join(_conjunct(*part) for part in parts)
+        case Or():
+            listed = is_enumeration(node)
+            return _braced(texts) if listed else " or ".join(_conjunct(*part) for part in parts)
+        case _:
+            assert_never(node)
+
+
+def _restriction(node: Exists, text: str, naming: Naming) -> str:
+    inverse = "inverse " if node.direction is Direction.INVERSE else ""
+    relation = inverse + naming(Role.RELATION, node.relation)
+    if isinstance(node.operand, Entity):
+        return f"{relation} value {naming(Role.ENTITY, node.operand.name)}"
+    return f"{relation} some {_primary(node.operand, text)}"
+
+
+def _braced(texts: list[str]) -> str:
+    """One pair of braces for several entities, each of which has its own."""
+    return "{" + ", ".join(text[1:-1] for text in texts) + "}"
+
+
+def _conjunct(query: Query, text: str) -> str:
+    return text if isinstance(query, Not) else _primary(query, text)
+
+
+def _primary(query: Query, text: str) -> str:
+    atom = isinstance(query, Entity | Concept) or is_enumeration(query)
+    return text if atom else f"({text})"

@@ -1,0 +1,157 @@
+"""Rewrites: other queries with the same answers.
+
+Each pass keeps the exact answers on every knowledge base; tests prove it on random queries. There is no node for the
+empty set, so a contradiction (`A and not A`) stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Final, TypeAlias, assert_never
+
+from tarbox.core.errors import QueryTooLarge
+from tarbox.query.algebra import (
+    And,
+    Concept,
+    Entity,
+    Exists,
+    Not,
+    Or,
+    Query,
+    conjunction,
+    disjunction,
+    fold,
+    operands,
+    with_operands,
+)
+from tarbox.query.render import render
+
+MAX_CLAUSES: Final = 1_000
+_Clause: TypeAlias = tuple[Query, ...]
+
+
+def negation_normal_form(query: Query) -> Query:
+    """The query with `Not` on entities, concepts and restrictions only, by De Morgan's laws.
+
+    A negated restriction stays: its dual would be a universal one, which the algebra does not have.
+    """
+
+    def both(node: Query, parts: list[tuple[Query, Query]]) -> tuple[Query, Query]:
+        """The node and its complement, each in normal form."""
+        match node:
+            case Entity() | Concept():
+                return node, Not(node)
+            case Exists():
+                restricted = with_operands(node, [parts[0][0]])
+                return restricted, Not(restricted)
+            case Not():
+                return parts[0][1], parts[0][0]
+            case And():
+                return And(tuple(p for p, _ in parts)), Or(tuple(n for _, n in parts))
+            case Or():
+                return Or(tuple(p for p, _ in parts)), And(tuple(n for _, n in parts))
+            case _:
+                assert_never(node)
+
+    return fold(query, both)[0]
+
+
+def disjunctive_normal_form(query: Query, limit: int = MAX_CLAUSES) -> Query:
+    """The query with `Or` at the root only: restrictions distribute over it, also under negation.
+
+    Raises `QueryTooLarge` where more than `limit` clauses would be needed: their number can grow exponentially.
+    """
+    return disjunction([conjunction(clause) for clause in _clauses(query, True, limit)])
+
+
+def simplify(query: Query) -> Query:
+    """A smaller query with the same answers; what stays keeps its order.
+
+    Removes double negation, nesting of one operator in itself, duplicates, and what another operand absorbs
+    (`A and (A or B)` is `A`).
+    """
+    return fold(query, lambda node, parts: _simplified(node, parts, ordered=False))
+
+
+def canonical(query: Query) -> Query:
+    """One query for all that are equal up to negation normal form, simplification and the order of operands."""
+    return fold(negation_normal_form(query), lambda node, parts: _simplified(node, parts, ordered=True))
+
+
+def _simplified(node: Query, parts: list[Query], ordered: bool) -> Query:
+    match node:
+        case Entity() | Concept() | Exists():
+            return with_operands(node, parts)
+        case Not():
+            inner = parts[0]
+            return inner.operand if isinstance(inner, Not) else Not(inner)
+        case And():
+            return conjunction(_joined(And, Or, parts, ordered))
+        case Or():
+            return disjunction(_joined(Or, And, parts, ordered))
+        case _:
+            assert_never(node)
+
+
+def _joined(kind: type[And] | type[Or], dual: type[And] | type[Or], parts: list[Query], ordered: bool) -> list[Query]:
+    """The operands of one operator: flat, distinct, without those that another one absorbs."""
+    flat = [inner for part in parts for inner in (part.operands if isinstance(part, kind) else (part,))]
+    distinct = list(dict.fromkeys(flat))
+    kept = _without_absorbed(distinct, dual)
+    return sorted(kept, key=render) if ordered else kept
+
+
+def _without_absorbed(parts: Sequence[Query], dual: type[And] | type[Or]) -> list[Query]:
+    """`parts` less each operand of the dual kind whose members include all members of another operand."""
+    if not any(isinstance(part, dual) for part in parts):
+        return list(parts)
+    members = [frozenset(operands(part)) if isinstance(part, dual) else frozenset([part]) for part in parts]
+    kept: list[Query] = []
+    for row, part in enumerate(parts):
+        absorbed = any(
+            members[other] <= members[row] and (members[other] != members[row] or other < row)
+            for other in range(len(parts))
+            if other != row
+        )
+        if not absorbed:
+            kept.append(part)
+    return kept
+
+
+def _clauses(query: Query, positive: bool, limit: int) -> list[_Clause]:
+    """The conjunctions whose union is the query, or its complement."""
+    match query:
+        case Entity() | Concept():
+            return [(query if positive else Not(query),)]
+        case Exists(relation, direction, operand):
+            inner = [Exists(relation, direction, conjunction(c)) for c in _clauses(operand, True, limit)]
+            return [(part,) for part in inner] if positive else [tuple(Not(part) for part in inner)]
+        case Not(operand):
+            return _clauses(operand, not positive, limit)
+        case And(several) | Or(several):
+            choices = [_clauses(operand, positive, limit) for operand in several]
+            if isinstance(query, And) is positive:
+                return _products(choices, limit)
+            return _within([clause for clauses in choices for clause in clauses], limit)
+        case _:
+            assert_never(query)
+
+
+def _products(choices: list[list[_Clause]], limit: int) -> list[_Clause]:
+    """One clause for every way to take a clause of each operand."""
+    count = 1
+    for clauses in choices:
+        count *= len(clauses)
+        _check(count, limit)
+    return [tuple(part for clause in chosen for part in clause) for chosen in product(*choices)]
+
+
+def _within(clauses: list[_Clause], limit: int) -> list[_Clause]:
+    _check(len(clauses), limit)
+    return clauses
+
+
+def _check(count: int, limit: int) -> None:
+    if count > limit:
+        raise QueryTooLarge(f"the disjunctive normal form has more than {limit:,} clauses, the limit")

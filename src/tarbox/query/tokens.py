@@ -1,0 +1,142 @@
+"""The words of Manchester syntax, cut on demand and in linear time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, final
+
+from tarbox.core.errors import QuerySyntaxError
+from tarbox.query.names import WELL_KNOWN, Name, NameForm, expand, literal_term, unescape
+
+KEYWORDS: Final = frozenset(
+    ["and", "or", "not", "that", "some", "value", "inverse", "only", "min", "max", "exactly", "self"]
+)
+"""Read in any case. A thing with such a name is written in quotes, except where only an entity can stand."""
+
+
+class Kind(Enum):
+    WORD = "word"
+    IRI = "iri"
+    LABEL = "label"
+    LITERAL = "literal"
+    PLACEHOLDER = "placeholder"
+    MARK = "mark"
+    END = "end"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text. `value` is what it means: a label without quotes, a literal in N-Triples form."""
+
+    kind: Kind
+    value: str
+    start: int
+
+    @property
+    def keyword(self) -> str:
+        """The keyword this word is, in lower case; empty where it is none."""
+        lowered = self.value.lower()
+        return lowered if self.kind is Kind.WORD and lowered in KEYWORDS else ""
+
+    def is_mark(self, mark: str) -> bool:
+        return self.kind is Kind.MARK and self.value == mark
+
+    @property
+    def name(self) -> Name | None:
+        """The name this token can be; none for marks and the end."""
+        form = _FORMS.get(self.kind)
+        return None if form is None else Name(form, self.value)
+
+    def describe(self) -> str:
+        """How an error calls what it found."""
+        if self.kind is Kind.END:
+            return "the end"
+        shown = self.value if len(self.value) <= 40 else self.value[:37] + "..."
+        return shown if self.kind is Kind.LITERAL else f"'{shown}'"
+
+
+_FORMS = {
+    Kind.WORD: NameForm.WORD,
+    Kind.IRI: NameForm.IRI,
+    Kind.LABEL: NameForm.LABEL,
+    Kind.LITERAL: NameForm.LITERAL,
+    Kind.PLACEHOLDER: NameForm.PLACEHOLDER,
+}
+
+_SPACE = re.compile(r"\s*")
+_WORD = r"""[^\s(){}\[\],<>"'?][^\s(){}\[\],<>"]*"""
+_BARE = re.compile(_WORD)
+_TOKEN = re.compile(
+    rf"""
+      (?P<iri><[^<>\s]*>)
+    | (?P<label>'(?:[^'\\]|\\.)*')
+    | (?P<literal>(?P<quoted>"(?:[^"\\]|\\.)*")(?P<suffix>@[A-Za-z]+(?:-[A-Za-z0-9]+)*|\^\^(?:<[^<>\s]*>|{_WORD}))?)
+    | (?P<placeholder>\?[A-Za-z0-9_]+)
+    | (?P<mark>[(){{}}\[\],])
+    | (?P<word>{_WORD})
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_UNFINISHED = {
+    "'": "this label has no closing quotation mark",
+    '"': "this literal has no closing quotation mark",
+    "<": "this IRI has no closing '>'",
+    "?": "a placeholder is written ?e1, ?c1 or ?r1",
+}
+
+
+def tokenize(text: str) -> Iterator[Token]:
+    """The tokens of `text` and an `END`. Raises `QuerySyntaxError` at a character that begins none."""
+    position = _end_of_space(text, 0)
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            reason = _UNFINISHED.get(text[position], f"a name cannot begin with {text[position]!r}")
+            raise QuerySyntaxError(reason, text, position)
+        yield _token(found, text)
+        position = _end_of_space(text, found.end())
+    yield Token(Kind.END, "", len(text))
+
+
+def is_word(text: str) -> bool:
+    """Whether `text` can stand in a query as it is: one word, and no keyword."""
+    return _BARE.fullmatch(text) is not None and text.lower() not in KEYWORDS
+
+
+def quote_label(text: str) -> str:
+    """`text` between single quotation marks, as labels stand in a query."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _token(found: re.Match[str], text: str) -> Token:
+    kind, value, start = Kind(found.lastgroup), found.group(), found.start()
+    match kind:
+        case Kind.IRI:
+            value = value[1:-1]
+        case Kind.LABEL:
+            value = unescape(value[1:-1])
+        case Kind.LITERAL:
+            value = literal_term(found["quoted"], _suffix(found, text))
+        case _:
+            pass
+    return Token(kind, value, start)
+
+
+def _suffix(found: re.Match[str], text: str) -> str:
+    suffix = found["suffix"] or ""
+    if not suffix.startswith("^^") or suffix.startswith("^^<"):
+        return suffix
+    datatype = expand(suffix[2:], WELL_KNOWN)
+    if datatype is None:
+        reason = f"unknown datatype '{suffix[2:]}': write one such as xsd:gYear, or its full IRI in angle brackets"
+        raise QuerySyntaxError(reason, text, found.start("suffix") + 2)
+    return f"^^<{datatype}>"
+
+
+def _end_of_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position

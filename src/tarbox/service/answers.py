@@ -1,0 +1,143 @@
+"""What a question gets back: entities, and the concepts that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KNOWN = "known"
+PREDICTED = "predicted"
+T_co = TypeVar("T_co", covariant=True)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EntityAnswer:
+    """An entity, its degree of membership in [0, 1], and whether the knowledge base knows it or a model predicts it.
+
+    `iri` is in N-Triples form: ``<...>``, or a quoted literal.
+    """
+
+    iri: str
+    label: str
+    degree: float = 1.0
+    status: str = KNOWN
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConceptAnswer:
+    """A concept with at least one answer entity.
+
+    `coverage` is the share of the answer entities inside the concept; `specificity` its information content as a
+    share of the greatest possible (0: every typed entity is an instance; 1: a single one is). `degree` respects the
+    TBox: it never exceeds a super-concept's. `p_value` and `q_value` are there for described sets only.
+    """
+
+    iri: str
+    label: str
+    degree: float
+    status: str
+    coverage: float
+    specificity: float
+    p_value: float | None = None
+    q_value: float | None = None
+
+    @property
+    def score(self) -> float:
+        return descriptive_score(self.coverage, self.specificity)
+
+
+def descriptive_score(coverage: float, specificity: float) -> float:
+    """Coverage times specificity: how much, on average, membership in the concept tells about an answer.
+
+    `Thing` covers everything and tells nothing; a concept of one answer tells much about little. Both score low.
+    """
+    return coverage * specificity
+
+
+def descriptive_order(coverage: NDArray[np.float64], specificity: NDArray[np.float64]) -> NDArray[np.int64]:
+    """[C] positions by descriptive score, best first; then by coverage; then as they stand."""
+    return np.lexsort((-coverage, -coverage * specificity))
+
+
+@final
+class AnswerList(Sequence[T_co], Generic[T_co]):
+    """A sequence of answers whose items are made when they are read: millions of answers cost their ids only."""
+
+    def __init__(self, size: int, make: Callable[[int], T_co]) -> None:
+        self._size = size
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | list[T_co]:
+        rows = range(self._size)[index]
+        return [self._make(row) for row in rows] if isinstance(rows, range) else self._make(rows)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(item) for item in self[:3])
+        return f"[{shown}{', ...' if self._size > 3 else ''}]"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Both lists of answers to one query.
+
+    `query` is its text; `entity_count` and `concept_count` are how many there are, also where only the best k are
+    given.
+    """
+
+    query: str
+    entities: Sequence[EntityAnswer]
+    concepts: Sequence[ConceptAnswer]
+    entity_count: int
+    concept_count: int
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary ready for `json.dumps`: ``query``, ``entities``, ``concepts``, and both counts."""
+        return {
+            "query": self.query,
+            "counts": {"entities": self.entity_count, "concepts": self.concept_count},
+            "entities": [asdict(answer) for answer in self.entities],
+            "concepts": [_without_nothing(asdict(answer)) for answer in self.concepts],
+            **self.extra,
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """One row per answer: ``level``, ``iri``, ``label``, ``degree``, ``status``, ``coverage``, ``specificity``."""
+        return pa.Table.from_pylist([*_rows("entity", self.entities), *_rows("concept", self.concepts)], _SCHEMA)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table of `to_arrow`; needs pandas."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+
+_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("level", "iri", "label", "status")]
+    + [(name, pa.float64()) for name in ("degree", "coverage", "specificity", "p_value", "q_value")]
+)
+
+
+def _rows(level: str, answers: Iterable[EntityAnswer | ConceptAnswer]) -> list[dict[str, Any]]:
+    return [{"level": level, **asdict(answer)} for answer in answers]
+
+
+def _without_nothing(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value is not None}

@@ -1,0 +1,171 @@
+"""The public `KnowledgeBase`: facts, and the answers that follow from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Role
+from tarbox.execution.binding import VocabularyResolver
+from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.terms import to_ntriples
+from tarbox.query.algebra import Query
+from tarbox.query.drawing import draw
+from tarbox.query.english import describe
+from tarbox.query.manchester import DEFAULT_LIMITS, Limits, parse
+from tarbox.query.render import render
+from tarbox.service.answers import KNOWN, AnswerList, Answers, ConceptAnswer, EntityAnswer, descriptive_order
+from tarbox.service.collections import Things, tables
+from tarbox.service.enrichment import adjust, upper_tail
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+
+@final
+class KnowledgeBase:
+    """A knowledge base, opened for questions. Answers are exact: what follows from the facts, and nothing else.
+
+    >>> from tarbox.kb.vocabulary import Vocabulary
+    >>> vocabulary = Vocabulary.of(["urn:x:Google", "urn:x:Search"], ["urn:x:Technique"], ["urn:x:uses"])
+    >>> kb = KnowledgeBase(Facts.of(vocabulary, [(0, 0, 1)], [(1, 0)]))
+    >>> answers = kb.answer("inverse uses value Google")
+    >>> [entity.label for entity in answers.entities], [concept.label for concept in answers.concepts]
+    (['Search'], ['Technique'])
+    """
+
+    def __init__(self, facts: Facts, title: str = "this knowledge base") -> None:
+        self.facts = facts
+        self.title = title
+        self.resolver = VocabularyResolver(facts.vocabulary, title)
+        self.entities = Things(Role.ENTITY, facts.vocabulary, self.resolver)
+        self.concepts = Things(Role.CONCEPT, facts.vocabulary, self.resolver)
+        self.relations = Things(Role.RELATION, facts.vocabulary, self.resolver)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> KnowledgeBase:
+        """The knowledge base in a store that `tarbox kb build` wrote."""
+        from tarbox.kb.store import open_store
+
+        return cls(open_store(path).facts, Path(path).name)
+
+    @cached_property
+    def index(self) -> Index:
+        """What answering needs; built once, on the first question."""
+        return Index.of(self.facts)
+
+    def parse(self, text: str, sparql: bool = False, limits: Limits = DEFAULT_LIMITS) -> Query:
+        """The query that a text writes, in Manchester syntax or SPARQL, with the names of this knowledge base."""
+        if not sparql:
+            return parse(text, self.resolver, limits)
+        from tarbox.query.sparql import parse_sparql
+
+        return parse_sparql(text, limits)
+
+    def answer(self, query: str | Query, k: int | None = None, sparql: bool = False) -> Answers:
+        """Both lists of answers, complete unless `k` limits each.
+
+        Entities stand in the order of their IRIs. Concepts are those with at least one answer entity as an instance
+        under closure, best description first (`tarbox.service.answers.descriptive_score`).
+        """
+        from tarbox.execution.exact import answer_query
+
+        tree = self.parse(query, sparql) if isinstance(query, str) else query
+        found = answer_query(tree, self.index)
+        concepts = self._concept_answers(found.concepts, found.coverage())
+        return Answers(
+            query if isinstance(query, str) else render(query),
+            self._entity_answers(found.entities[:k]),
+            concepts[:k] if k is not None else concepts,
+            len(found.entities),
+            len(found.concepts),
+        )
+
+    def describe_set(self, entities: Iterable[str]) -> Answers:
+        """The concepts that describe a list of entities (IRIs, labels or other names), the most surprising first.
+
+        Each carries a hypergeometric p-value, with the typed entities as population, and a q-value corrected over
+        all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
+        """
+        members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
+        instances = self.index.instances
+        sizes = instances.entities_of.sizes()
+        _, inside = instances.concepts_of.gather(members)
+        counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
+        typed = int(np.count_nonzero(instances.concepts_of.sizes()[members]))
+        tested = np.flatnonzero(sizes)
+        p_values = upper_tail(counts[tested], sizes[tested], typed, instances.typed_entities())
+        q_values = adjust(p_values)
+        hit = counts[tested] > 0
+        concepts, coverage = tested[hit].astype(np.int32), counts[tested][hit] / max(len(members), 1)
+        answers = self._concept_answers(concepts, coverage, p_values[hit], q_values[hit])
+        ordered = sorted(answers, key=lambda answer: answer.p_value or 0.0)
+        listed = "{" + ", ".join(thing.iri for thing in map(self.entities.at, members.tolist())) + "}"
+        extra = {"correction": "Benjamini-Hochberg", "tests": len(tested), "population": instances.typed_entities()}
+        return Answers(listed, self._entity_answers(members), ordered, len(members), len(ordered), extra)
+
+    def describe(self, query: str | Query) -> str:
+        """The query as an English phrase."""
+        return describe(self._tree(query), self.resolver.show)
+
+    def draw(self, query: str | Query) -> str:
+        """The query as an SVG picture."""
+        tree = self._tree(query)
+        return draw(tree, self.resolver.show, describe(tree, self.resolver.show))
+
+    def render(self, query: Query) -> str:
+        """The query in Manchester syntax, with the shortest names that mean the same here."""
+        return render(query, self.resolver.write)
+
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """The facts as tables of names: ``assertions``, ``typings`` and ``subsumptions``, as asserted."""
+        return tables(self.facts)
+
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """The tables of `to_arrow` as data frames; needs pandas."""
+        return {name: table.to_pandas() for name, table in self.to_arrow().items()}
+
+    @cached_property
+    def _specificity(self) -> Floats:
+        return self.index.instances.specificity()
+
+    def _tree(self, query: str | Query) -> Query:
+        return self.parse(query) if isinstance(query, str) else query
+
+    def _entity_answers(self, ids: Ids) -> AnswerList[EntityAnswer]:
+        names = self.facts.vocabulary.entities
+
+        def make(row: int) -> EntityAnswer:
+            number = int(ids[row])
+            return EntityAnswer(to_ntriples(names.iri(number)), names.show(number))
+
+        return AnswerList(len(ids), make)
+
+    def _concept_answers(
+        self, ids: Ids, coverage: Floats, p_values: Floats | None = None, q_values: Floats | None = None
+    ) -> Sequence[ConceptAnswer]:
+        names = self.facts.vocabulary.concepts
+        specificity = self._specificity[ids]
+        return [
+            ConceptAnswer(
+                to_ntriples(names.iri(int(ids[row]))),
+                names.show(int(ids[row])),
+                1.0,
+                KNOWN,
+                float(coverage[row]),
+                float(specificity[row]),
+                None if p_values is None else float(p_values[row]),
+                None if q_values is None else float(q_values[row]),
+            )
+            for row in descriptive_order(coverage, specificity).tolist()
+        ]

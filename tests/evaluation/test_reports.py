@@ -1,0 +1,108 @@
+"""Tables in every form, against files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tarbox.core.ids import Level
+from tarbox.evaluation.evaluator import Ranked
+from tarbox.evaluation.metrics import METRICS, Results, measure
+from tarbox.evaluation.reports import (
+    Table,
+    compare,
+    ranks_text,
+    tabulate,
+    to_json,
+    to_latex,
+    to_markdown,
+    to_rich,
+    to_terminal,
+)
+from tarbox.kb.vocabulary import Vocabulary
+
+Golden = Callable[[str, str], None]
+
+
+@pytest.fixture
+def results(ranked: Ranked) -> Results:
+    return measure(ranked, "counting", "honest")
+
+
+def test_terminal(results: Results, golden: Golden) -> None:
+    golden("terminal.txt", to_terminal(tabulate(results), width=100))
+
+
+def test_markdown(results: Results, golden: Golden) -> None:
+    golden("tables.md", to_markdown(tabulate(results)))
+
+
+def test_latex(results: Results, golden: Golden) -> None:
+    golden("tables.tex", to_latex(tabulate(results)))
+
+
+def test_json(results: Results, golden: Golden) -> None:
+    golden("results.json", json.dumps(to_json(results), indent=1) + "\n")
+
+
+def test_json_keeps_the_contract(results: Results) -> None:
+    found = json.loads(json.dumps(to_json(results)))
+    assert {"model", "protocol", "levels"} <= set(found)
+    assert set(found["levels"]) == {"entity", "concept"}
+    for level in found["levels"].values():
+        assert {"mrr", "hits@1", "hits@3", "hits@10", "templates"} <= set(level)
+        for template in level["templates"].values():
+            assert {"mrr", "hits@1", "hits@3", "hits@10", "n", "ci"} <= set(template)
+            assert 0 <= template["ci"][0] <= template["mrr"] <= template["ci"][1] <= 1
+
+
+def test_comparison_marks_the_best_of_each_column(ranked: Ranked) -> None:
+    runs = [measure(ranked, "one", "honest"), measure(replace(ranked, ranks=ranked.ranks * 2), "two", "honest")]
+    table = compare(runs, Level.ENTITY)
+    assert table.header == ("model", "1p", "2p", "other", "average")
+    assert [row[0] for row in table.rows] == ["one", "two"]
+    assert table.bold == {(0, 1), (0, 2), (1, 2), (0, 3), (0, 4)}  # equal figures are bold together
+    assert "**0.0** | **66.7**" in to_markdown([table])
+    assert r"\textbf{0.0} & \textbf{66.7}" in to_latex([table])
+    assert compare(runs[:1], Level.ENTITY).bold == frozenset()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_comparison_of_any_metric(ranked: Ranked, metric: str) -> None:
+    results = measure(ranked, "one", "honest")
+    shown = compare([results], Level.CONCEPT, metric).rows[0][-1]
+    assert float(shown) == pytest.approx(100 * results.levels[Level.CONCEPT].overall.average.values[metric], abs=0.051)
+
+
+def test_comparison_leaves_a_gap_where_a_run_has_no_such_template(ranked: Ranked) -> None:
+    full = measure(ranked, "one", "honest")
+    only = measure(Ranked(ranked.table.take(np.arange(2)), ranked.ranks[:3]), "two", "honest")
+    assert compare([full, only], Level.ENTITY).rows[1][1:4] == (compare([full], Level.ENTITY).rows[0][1], "", "")
+
+
+def test_special_characters_are_escaped() -> None:
+    table = Table("50% of a_b", ("model", "x|y"), (("m&m", "1"),))
+    assert r"\caption{50\% of a\_b}" in to_latex([table])
+    assert r"m\&m & 1 \\" in to_latex([table])
+    assert r"| model | x\|y |" in to_markdown([table])
+
+
+def test_a_markup_like_name_is_shown_as_it_is() -> None:
+    assert "[bold]x" in to_terminal([Table("t", ("model", "n"), (("[bold]x", "1"),))], width=60)
+    assert to_rich(Table("t", ("a",), (("b",),))).row_count == 1
+
+
+def test_every_rank_as_a_table(ranked: Ranked, vocabulary: Vocabulary, golden: Golden) -> None:
+    golden("ranks.tsv", ranks_text(ranked, vocabulary, lines_of_json=False))
+
+
+def test_every_rank_as_json_lines(ranked: Ranked, vocabulary: Vocabulary) -> None:
+    records = [json.loads(line) for line in ranks_text(ranked, vocabulary, lines_of_json=True).splitlines()]
+    assert len(records) == len(ranked.ranks)
+    assert records[0] == {"id": "a", "template": "1p", "level": "entity", "target": "<urn:b>", "rank": 1.0}
+    assert records[3] == {"id": "c", "template": "2p", "level": "entity", "target": '"1977"', "rank": None}
+    assert records[-1]["target"] == "<urn:D>"

@@ -1,0 +1,99 @@
+"""The machine's bytes: one walk gives the answers on both graphs and the missing links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tarbox.core.ids import Role
+from tarbox.execution.graph import Index
+from tarbox.execution.interpreter import evaluate
+from tarbox.execution.kernels import make_space, project, run
+from tarbox.execution.oracle import Oracle
+from tarbox.execution.program import compile_shape
+from tarbox.execution.rows import encode, name_id
+from tarbox.query.algebra import Concept, Direction, Entity
+from tarbox.query.names import ANYTHING
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Min-plus over dictionaries: the answers on the larger graph with the fewest held-out facts of a proof."""
+
+    larger: Oracle
+    smaller: Oracle
+
+    def entity(self, name):
+        return dict.fromkeys(self.larger.entity(name), 0)
+
+    def concept(self, name):
+        before = self.smaller.concept(name)
+        return {entity: int(entity not in before) for entity in self.larger.concept(name)}
+
+    def exists(self, relation, direction, operand):
+        wanted = name_id(Role.RELATION, relation, self.larger.vocabulary)
+        result = {}
+        for head, number, tail in self.larger.assertions:
+            x, y = (head, tail) if direction is Direction.FORWARD else (tail, head)
+            if number == wanted and y in operand:
+                cost = operand[y] + ((head, number, tail) not in self.smaller.assertions)
+                result[x] = min(cost, result.get(x, cost))
+        return result
+
+    def intersection(self, operands):
+        common = set.intersection(*map(set, operands))
+        return {x: sum(operand[x] for operand in operands) for x in common}
+
+    def union(self, operands):
+        everything = set().union(*operands)
+        return {x: min(operand[x] for operand in operands if x in operand) for x in everything}
+
+    def complement(self, operand):
+        return dict.fromkeys(set(range(len(self.larger.vocabulary.entities))) - set(operand), 0)
+
+    def concepts(self, entities):
+        result = {}
+        for entity, cost in entities.items():
+            for concept in self.larger.concepts_of.get(entity, ()):
+                total = cost + (concept not in self.smaller.concepts_of.get(entity, ()))
+                result[concept] = min(total, result.get(concept, total))
+        return result
+
+
+def walk_both(query, index):
+    """({node: cost} on the larger graph, nodes on the smaller) for entities, then for concepts."""
+    shape, ids = encode(query, index.facts.vocabulary)
+    program = compile_shape(shape)
+    space = make_space(program.depth, index.entities + index.concepts)
+    row = run(index.graph, program, ids, space)
+    project(index.graph, index.graph.typing + 1, space, row, space.rows[1])
+    for number, nodes in ((row, range(index.entities)), (space.rows[1], range(index.entities, index.entities + 5))):
+        bytes_ = {node - nodes[0]: int(space.states[number, node]) ^ int(space.defaults[number]) for node in nodes}
+        yield {n: 127 - (b & 127) for n, b in bytes_.items() if b & 127}, {n for n, b in bytes_.items() if b & 128}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_one_walk_finds_both_graphs_answers_and_the_missing_links(make_maker, seed):
+    maker = make_maker(seed)
+    larger = maker.facts(assertions=40, typings=12)
+    keep = [maker.random.random() < 0.8 for _ in range(len(larger.heads) + len(larger.typed))]
+    smaller = larger.with_assertions(keep[: len(larger.heads)]).with_typings(keep[len(larger.heads) :])
+    index = Index.of(larger, smaller)
+    costs = Costs(Oracle.of(larger), Oracle.of(smaller))
+    for _ in range(60):
+        query = maker.query()
+        expected = evaluate(query, costs)
+        (entities, before), (concepts, concepts_before) = walk_both(query, index)
+        assert entities == expected
+        assert before == costs.smaller.entities(query)
+        assert concepts == costs.concepts(expected)
+        assert concepts_before == set(costs.smaller.concepts(query))
+
+
+def test_everything_costs_nothing(maker):
+    facts = maker.facts()
+    (entities, _), _ = walk_both(Concept(ANYTHING), Index.of(facts, facts.with_assertions(facts.heads < 0)))
+    assert entities == dict.fromkeys(range(12), 0)
+    (single, _), _ = walk_both(Entity("urn:e03"), Index.of(facts))
+    assert single == {3: 0}

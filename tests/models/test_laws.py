@@ -1,0 +1,99 @@
+"""Laws over all registered models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tarbox.core.errors import ConfigError
+from tarbox.core.ids import Level
+from tarbox.execution.rows import decode, encode
+from tarbox.kb.facts import Facts
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.models.counting import Counting
+from tarbox.models.registry import MODELS, find_model
+from tarbox.models.scorer import Scorer
+from tarbox.query.algebra import And, Or, Query, operands, slots, with_operands
+from tarbox.query.templates import TEMPLATES
+
+UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {"counting": Counting.from_facts}
+"""How each registered model is made for the laws below."""
+
+
+@pytest.fixture(scope="module")
+def facts() -> Facts:
+    random = np.random.default_rng(2)
+    vocabulary = Vocabulary.of(
+        [f"urn:e{n:02}" for n in range(20)], [f"urn:c{n}" for n in range(6)], [f"urn:r{n}" for n in range(3)]
+    )
+    return Facts.of(
+        vocabulary,
+        map(tuple, random.integers(0, [20, 3, 20], (90, 3)).tolist()),
+        map(tuple, random.integers(0, [20, 6], (25, 2)).tolist()),
+        [(0, 1), (1, 2), (3, 2)],
+    )
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest, facts: Facts) -> Scorer:
+    return UNDER_TEST[request.param](facts)
+
+
+def rows(shape: Query, size: int = 30) -> np.ndarray:
+    limits = [{"entity": 20, "concept": 6, "relation": 6}[slot.role.value] for slot in slots(shape)]
+    return np.random.default_rng(7).integers(0, limits, (size, len(limits))).astype(np.int32)
+
+
+def reverse(query: Query) -> Query:
+    """The operands of every `And` and `Or` in the opposite order."""
+    parts = [reverse(part) for part in operands(query)]
+    return with_operands(query, parts[::-1] if isinstance(query, And | Or) else parts)
+
+
+def test_every_registered_model_is_under_test() -> None:
+    assert set(UNDER_TEST) == set(MODELS)
+
+
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_one_finite_score_per_candidate(model: Scorer, template: str, level: Level, facts: Facts) -> None:
+    shape = TEMPLATES[template].shape
+    scores = np.asarray(model.score(shape, rows(shape), level))
+    size = len(facts.vocabulary.entities if level is Level.ENTITY else facts.vocabulary.concepts)
+    assert model.candidates(level) == size
+    assert scores.shape == (30, size)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_batch_equals_its_rows(model: Scorer, template: str, level: Level) -> None:
+    shape = TEMPLATES[template].shape
+    ids = rows(shape, 8)
+    alone = np.concatenate([np.asarray(model.score(shape, ids[n : n + 1], level)) for n in range(8)])
+    np.testing.assert_allclose(np.asarray(model.score(shape, ids, level)), alone)
+
+
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_order_of_operands_changes_nothing(model: Scorer, template: str, level: Level, facts: Facts) -> None:
+    shape = TEMPLATES[template].shape
+    for row in rows(shape, 5):
+        turned, ids = encode(reverse(decode(shape, row, facts.vocabulary)), facts.vocabulary)
+        given = np.asarray(model.score(shape, row[None], level))
+        np.testing.assert_allclose(given, np.asarray(model.score(turned, ids[None], level)))
+
+
+@pytest.mark.parametrize("level", Level)
+def test_an_empty_batch(model: Scorer, level: Level) -> None:
+    shape = TEMPLATES["2i"].shape
+    assert np.asarray(model.score(shape, rows(shape, 0), level)).shape == (0, model.candidates(level))
+
+
+def test_an_unknown_model_is_said_with_its_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="no model 'countin'. Did you mean 'counting'"):
+        find_model("countin")
+    with pytest.raises(ConfigError, match="There are: counting"):
+        find_model("xyz")
