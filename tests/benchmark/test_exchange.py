@@ -20,7 +20,9 @@ from tarbox.query.manchester import parse
 from tarbox.query.render import render
 
 YEAR = '"1977"^^<http://www.w3.org/2001/XMLSchema#gYear>'
-VOCABULARY = Vocabulary.of(["urn:a", "urn:b", "urn:é", YEAR, '"say \\"hi\\""@en'], ["urn:C", "urn:D"], ["urn:p", "urn:q"])
+VOCABULARY = Vocabulary.of(
+    ["urn:a", "urn:b", "urn:é", YEAR, '"say \\"hi\\""@en'], ["urn:C", "urn:D"], ["urn:p", "urn:q"]
+)
 ROW: dict[str, Any] = {
     "id": "x",
     "template": "2p",
@@ -35,7 +37,9 @@ ROW: dict[str, Any] = {
 
 def read(tmp_path: Path, *lines: object) -> Reading:
     file = tmp_path / "queries.jsonl"
-    file.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines), encoding="utf-8")
+    file.write_text(
+        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines), encoding="utf-8"
+    )
     return read_queries(file, VOCABULARY)
 
 
@@ -137,11 +141,11 @@ def test_a_wrong_line_is_rejected_with_its_number(tmp_path: Path, line: object, 
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="cannot read .*none.jsonl: No such file"):
+    with pytest.raises(SourceError, match=r"cannot read .*none\.jsonl: No such file"):
         read_queries(tmp_path / "none.jsonl", VOCABULARY)
     cut = gzip.compress(json.dumps(ROW).encode() * 100)[:-20]
     (tmp_path / "cut.jsonl.gz").write_bytes(cut)
-    with pytest.raises(BenchmarkError, match="cut.jsonl.gz is damaged"):
+    with pytest.raises(BenchmarkError, match=r"cut\.jsonl\.gz is damaged"):
         read_queries(tmp_path / "cut.jsonl.gz", VOCABULARY)
 
 

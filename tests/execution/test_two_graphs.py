@@ -9,7 +9,7 @@ import pytest
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.execution.kernels import make_space, project, run
+from tarbox.execution.kernels import make_space, project_types, run
 from tarbox.execution.oracle import Oracle
 from tarbox.execution.program import compile_shape
 from tarbox.execution.rows import encode, name_id
@@ -67,7 +67,7 @@ def walk_both(query, index):
     program = compile_shape(shape)
     space = make_space(program.depth, index.entities + index.concepts)
     row = run(index.graph, program, ids, space)
-    project(index.graph, index.graph.typing + 1, space, row, space.rows[1])
+    project_types(index.graph, space, row, space.rows[1])
     for number, nodes in ((row, range(index.entities)), (space.rows[1], range(index.entities, index.entities + 5))):
         bytes_ = {node - nodes[0]: int(space.states[number, node]) ^ int(space.defaults[number]) for node in nodes}
         yield {n: 127 - (b & 127) for n, b in bytes_.items() if b & 127}, {n for n, b in bytes_.items() if b & 128}

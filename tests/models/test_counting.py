@@ -21,7 +21,9 @@ from tarbox.query.templates import TEMPLATES
 
 ENTITIES, CONCEPTS, RELATIONS = 6, 4, 2
 VOCABULARY = Vocabulary.of(
-    [f"urn:e{n}" for n in range(ENTITIES)], [f"urn:c{n}" for n in range(CONCEPTS)], [f"urn:r{n}" for n in range(RELATIONS)]
+    [f"urn:e{n}" for n in range(ENTITIES)],
+    [f"urn:c{n}" for n in range(CONCEPTS)],
+    [f"urn:r{n}" for n in range(RELATIONS)],
 )
 entity, concept, relation = (st.integers(0, size - 1) for size in (ENTITIES, CONCEPTS, RELATIONS))
 

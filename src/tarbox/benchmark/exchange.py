@@ -172,7 +172,8 @@ class _Reader:
         try:
             return parse(text, self.resolver)
         except QuerySyntaxError as error:
-            raise _Unreadable(f"{error.reason} at character {error.position + 1} of the query") from None
+            reason = " ".join(error.reason.split("\n"))
+            raise _Unreadable(f"{reason} (at character {error.position + 1} of the query)") from None
         except QueryError as error:
             raise _Unreadable(str(error)) from None
 

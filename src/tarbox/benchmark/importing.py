@@ -10,6 +10,7 @@ from typing import final
 from tarbox.benchmark.exchange import Reading, read_queries
 from tarbox.benchmark.folder import write_benchmark
 from tarbox.core.errors import BenchmarkError
+from tarbox.execution.binding import VocabularyResolver
 from tarbox.kb.store import Manifest, open_store
 
 IMPORTED = "imported"
@@ -35,7 +36,8 @@ def import_benchmark(
     if not files:
         raise BenchmarkError("there is nothing to import: name at least one of --train, --valid and --test")
     store = open_store(kb)
-    readings = {split: read_queries(file, store.facts.vocabulary) for split, file in files.items()}
+    resolver = VocabularyResolver(store.facts.vocabulary)
+    readings = {split: read_queries(file, store.facts.vocabulary, resolver) for split, file in files.items()}
     for split, reading in readings.items():
         if len(reading.table) == 0:
             first = f"; the first line rejected is {reading.rejected[0]}" if reading.rejected else ""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.execution.graph import Graph
-from tarbox.execution.kernels import Space, clear, compiled, list_range, project, run
+from tarbox.execution.kernels import Space, clear, compiled, list_range, project_types, run
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program
 from tarbox.kb.facts import Ids
 
@@ -181,24 +181,28 @@ def is_target(state: int, hard: bool) -> bool:
 @compiled
 def count_targets(space: Space, row: int, rules: Rules, first: int) -> int:
     """How many of the answers that a row lists are targets; concepts count from node `first`."""
+    states, listed, default, never = space.states[row], space.listed[row], space.defaults[row], rules.never
     found = 0
-    for node in space.listed[row, : space.sizes[row]]:
-        if is_target(space.states[row, node] ^ space.defaults[row], rules.hard):
-            found += 1 if first == 0 or not rules.never[node - first] else 0
+    for place in range(space.sizes[row]):
+        node = listed[place]
+        if is_target(int(states[node]) ^ default, rules.hard):
+            found += 1 if first == 0 or not never[node - first] else 0
     return found
 
 
 @compiled
 def write_level(space: Space, row: int, rules: Rules, first: int, haul: Haul, at: int) -> tuple[int, int]:
     """Writes the targets of a row, then its other answers, from place `at`; returns where each part ends."""
-    targets = at
+    states, listed, default, never = space.states[row], space.listed[row], space.defaults[row], rules.never
+    values, missing, targets = haul.values, haul.missing, at
     for wanted in (True, False):
-        for node in space.listed[row, : space.sizes[row]]:
-            state = int(space.states[row, node]) ^ space.defaults[row]
+        for place in range(space.sizes[row]):
+            node = listed[place]
+            state = int(states[node]) ^ default
             if state & 127:
-                target = is_target(state, rules.hard) and (first == 0 or not rules.never[node - first])
+                target = is_target(state, rules.hard) and (first == 0 or not never[node - first])
                 if target == wanted:
-                    haul.values[at], haul.missing[at] = node - first, 127 - (state & 127)
+                    values[at], missing[at] = node - first, 127 - (state & 127)
                     at += 1
         if wanted:
             targets = at
@@ -219,7 +223,7 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
         clear(space, row)
         return TOO_MANY if entities else NO_TARGET
     concept_row = space.rows[1]
-    project(graph, graph.typing + 1, space, row, concept_row)
+    project_types(graph, space, row, concept_row)
     concepts = count_targets(space, concept_row, rules, graph.entities)
     outcome = ACCEPTED if entities or concepts else NO_TARGET
     if rules.hard and concepts > rules.most:

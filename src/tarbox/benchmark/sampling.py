@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ATTEMPTS_PER_QUERY: Final = 200
 ATTEMPTS_AT_LEAST: Final = 200_000
 PATIENCE: Final = 50_000  # attempts in a row without a new query, after which a task gives up
-CHUNK: Final = 4_096  # attempts between two looks at the result
+CHUNK: Final = 1_024  # attempts between two looks at the result
 ROOM: Final = 1 << 22  # answers held at a time
 
 REASONS: Final = (

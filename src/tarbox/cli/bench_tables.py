@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,6 +13,8 @@ from tarbox.cli.evaluate import WITH_REJECTED
 if TYPE_CHECKING:
     from tarbox.benchmark.summary import Summary
     from tarbox.evaluation.reports import Table
+
+_SIZES: Final = {"|E|": "entities", "|C|": "concepts", "|R|": "relations"}
 
 
 def import_benchmark(
@@ -50,7 +52,8 @@ def show_benchmark(
     if as_json:
         typer.echo(json.dumps(summary.to_json(), indent=2, ensure_ascii=False))
         return
-    typer.echo(to_terminal([_statistics(summary), _queries(summary)]), nl=False)
+    splits = [part.split for part in summary.partitions]
+    typer.echo(to_terminal([_statistics(summary), *(_queries(summary, split) for split in splits)]), nl=False)
     for split, share in summary.hard_concepts.items():
         typer.echo(f"hard concept targets, {split}: {100 * share:.1f}%")
     for level, size in summary.excluded.items():
@@ -60,46 +63,43 @@ def show_benchmark(
 
 
 def _statistics(summary: Summary) -> Table:
-    """The columns of the paper's statistics table."""
+    """The columns of the paper's statistics table, each as a row."""
     from tarbox.evaluation.reports import Table
 
-    sizes = tuple(f"{summary.counts[name]:,}" for name in ("entities", "concepts", "relations"))
-    rows = tuple(
-        (
-            part.split,
-            *sizes,
-            f"{part.con_1p:,}",
-            _span(part.con_other),
-            f"{part.ent_1p:,}",
-            _span(part.ent_other),
-            _count(part.sub),
-            _count(part.ins),
-            f"{part.nlr_1p:,}",
-            _span(part.nlr_other),
-        )
-        for part in summary.partitions
+    parts = summary.partitions
+    rows = (
+        *((title, *[f"{summary.counts[name]:,}"] * len(parts)) for title, name in _SIZES.items()),
+        ("Con-1p", *(f"{part.con_1p:,}" for part in parts)),
+        ("Con-other, each", *(_span(part.con_other) for part in parts)),
+        ("Ent-1p", *(f"{part.ent_1p:,}" for part in parts)),
+        ("Ent-other, each", *(_span(part.ent_other) for part in parts)),
+        ("Sub", *(_count(part.sub) for part in parts)),
+        ("Ins", *(_count(part.ins) for part in parts)),
+        ("NLR-1p", *(f"{part.nlr_1p:,}" for part in parts)),
+        ("NLR-other, each", *(_span(part.nlr_other) for part in parts)),
     )
-    header = ("split", "|E|", "|C|", "|R|", "Con-1p", "Con-other", "Ent-1p", "Ent-other", "Sub", "Ins")
-    return Table(f"{summary.protocol} protocol", (*header, "NLR-1p", "NLR-other"), rows)
+    header = ("as in the paper's table", *(part.split for part in parts))
+    return Table(f"{summary.protocol} protocol", header, rows, rules=frozenset([len(_SIZES)]))
 
 
-def _queries(summary: Summary) -> Table:
+def _queries(summary: Summary, split: str) -> Table:
     from tarbox.evaluation.reports import Table
 
     rows = tuple(
         (
-            f"{group.split} {group.level} {group.template}",
+            f"{group.level} {group.template}",
             f"{group.queries:,}",
             f"{group.targets:,}",
             f"{group.known:,}",
             f"{group.easy:,}",
             f"{group.hard:,}",
-            " ".join(f"{links}:{count:,}" for links, count in group.missing.items()),
+            "  ".join(f"{links}: {count:,}" for links, count in group.missing.items()),
         )
         for group in summary.groups
+        if group.split == split
     )
-    header = ("queries of", "queries", "targets", "known", "easy", "hard", "missing links")
-    return Table("queries and their answers", header, rows)
+    header = (split, "queries", "targets", "known", "easy", "hard", "missing links")
+    return Table(f"{split}: queries and their answers", header, rows)
 
 
 def _span(sizes: tuple[int, int]) -> str:

@@ -133,15 +133,16 @@ def _candidates(
         case Candidates.PAPER:
             return asked.value, {}
         case Candidates.HONEST:
-            return asked.value, own or _top_concepts(facts)
+            return asked.value, own if any(map(len, own.values())) else _top_concepts(facts)
         case _:
             assert_never(asked)
 
 
 def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[Level, Ids]) -> Task:
     from tarbox.benchmark.exchange import read_queries
+    from tarbox.execution.binding import VocabularyResolver
 
-    reading = read_queries(queries, facts.vocabulary)
+    reading = read_queries(queries, facts.vocabulary, VocabularyResolver(facts.vocabulary))
     rejected = tuple(str(line) for line in reading.rejected)
     if len(reading.table) == 0:
         first = f": {rejected[0]}" if rejected else ""

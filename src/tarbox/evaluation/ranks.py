@@ -8,6 +8,7 @@ tensor on any device; the work is done where they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,15 +19,15 @@ from tarbox.core.errors import BenchmarkError
 from tarbox.kb.facts import Ids
 
 Ranks = NDArray[np.float64]
+Places = NDArray[np.int64]
 NO_IDS: Final = np.empty(0, np.int32)
-_CELLS: Final = 1 << 24
 
 
-def filtered_ranks(scores: Any, targets: Lists, known: Lists, excluded: Ids = NO_IDS, cells: int = _CELLS) -> Ranks:
+def filtered_ranks(scores: Any, targets: Lists, known: Lists, excluded: Ids = NO_IDS) -> Ranks:
     """[T] the rank of every target, list after list; infinite for a target outside the vocabulary.
 
     `scores` is [B, N], greater is better; `targets` and `known` have one list per query, and `excluded` are no
-    candidates of any. At most `cells` comparisons are held in memory at a time.
+    candidates of any.
 
     >>> scores = np.array([[0.9, 0.5, 0.5, 0.1]])
     >>> filtered_ranks(scores, Lists.of([[1]]), Lists.of([[0]])).tolist()
@@ -34,33 +35,42 @@ def filtered_ranks(scores: Any, targets: Lists, known: Lists, excluded: Ids = NO
     """
     if bool((scores != scores).any()):  # noqa: PLR0124 (true for NaN only, in numpy and in torch)
         raise BenchmarkError("the model gives scores that are not numbers (NaN), which no rank can be made of")
-    inside = targets.values != OUTSIDE
+    inside = np.flatnonzero(targets.values != OUTSIDE)
     owners, columns = targets.owners()[inside], targets.values[inside].astype(np.int64)
-    rivals = _without(scores, owners, columns)
-    rivals = _without(rivals, known.owners(), known.values.astype(np.int64), copy=False)
-    rivals[:, _like(excluded.astype(np.int64), scores)] = np.nan
+    sizes = np.bincount(owners, minlength=len(targets))
+    order = np.argsort(-sizes, kind="stable")
+    rivals = _rivals(scores, order, [(owners, columns), (known.owners(), known.values.astype(np.int64))], excluded)
     ranks = np.full(len(targets.values), np.inf)
-    ranks[inside] = _count(scores, rivals, owners, columns, max(1, cells // scores.shape[1]))
+    ranks[inside] = _count(scores, rivals, (order, sizes, columns))
     return ranks
 
 
-def _count(scores: Any, rivals: Any, owners: NDArray[np.int64], columns: NDArray[np.int64], step: int) -> Ranks:
-    """The ranks, `step` targets at a time. NaN is neither greater than anything nor equal to it."""
-    ranks = [np.empty(0)]
-    for start in range(0, len(owners), step):
-        rows = _like(owners[start : start + step], scores)
-        own = scores[rows, _like(columns[start : start + step], scores)][:, None]
-        others = rivals[rows]
-        better, equal = (others > own).sum(1), (others == own).sum(1)
-        ranks.append(1.0 + _numpy(better) + 0.5 * _numpy(equal))
-    return np.concatenate(ranks)
+def _count(scores: Any, rivals: Any, layout: tuple[Places, Places, Places]) -> Ranks:
+    """The ranks of targets inside the vocabulary.
+
+    Queries stand in `order`, those with the most targets first. So round k compares the k-th target of the queries
+    that have one with the first rows of `rivals`, which need not be copied. NaN is neither greater nor equal.
+    """
+    order, sizes, columns = layout
+    starts = (np.cumsum(sizes) - sizes)[order]
+    ranks = np.empty(len(columns))
+    for turn in range(int(sizes.max(initial=0))):
+        having = int(np.count_nonzero(sizes > turn))
+        places = starts[:having] + turn
+        own = scores[_like(order[:having], scores), _like(columns[places], scores)][:, None]
+        others = rivals[:having]
+        ranks[places] = 1.0 + _numpy((others > own).sum(1)) + 0.5 * _numpy((others == own).sum(1))
+    return ranks
 
 
-def _without(scores: Any, rows: NDArray[np.int64], columns: NDArray[np.int64], copy: bool = True) -> Any:
-    """The scores with NaN at these places."""
-    kept = (scores.copy() if isinstance(scores, np.ndarray) else scores.clone()) if copy else scores
-    kept[_like(rows, scores), _like(columns, scores)] = np.nan
-    return kept
+def _rivals(scores: Any, order: Places, filtered: Sequence[tuple[Places, Places]], excluded: Ids) -> Any:
+    """The rows of `scores` in this order, with NaN for what is no candidate."""
+    rivals = scores[_like(order, scores)]
+    row_of = np.argsort(order)
+    for rows, columns in filtered:
+        rivals[_like(row_of[rows], scores), _like(columns, scores)] = np.nan
+    rivals[:, _like(excluded.astype(np.int64), scores)] = np.nan
+    return rivals
 
 
 def _like(indices: NDArray[np.int64], scores: Any) -> Any:

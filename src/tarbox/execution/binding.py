@@ -185,7 +185,7 @@ class VocabularyResolver:
         near = [text if is_word(text) else quote_label(text) for text in lookup.near(sought)]
         if near or len(sought) < 3:
             return near
-        return [self.write(role, names.iri(row)) for row in lookup.complete(sought, 3)]
+        return [self.write(role, names.iri(row)) for row in lookup.complete(sought, 3, forgiving=False)]
 
 
 def _advice(role: Role, other: Role, text: str) -> str:

@@ -10,7 +10,7 @@ a second table finds them by node, then relation. There is no array of entities 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts, Ids
 
 Places = NDArray[np.int64]
+
+MOST_WORDS: Final = 64  # beyond, an entity's concepts are far fewer than the words
+MOST_TYPE_BITS: Final = 1 << 31
 
 
 class Graph(NamedTuple):
@@ -29,6 +32,10 @@ class Graph(NamedTuple):
     `relation_groups[d]` to `relation_groups[d + 1]`. Node y has the directed relations
     `node_relations[node_starts[y]:node_starts[y + 1]]`, increasing, whose groups are in `node_groups` at the same
     place. Node numbers below `entities` are entities; directed relations below `typing` are asserted ones.
+
+    `type_bits` [E, words] has a bit for every concept of an entity that is not held out, so that the concepts of many
+    entities are joined a word at a time; with many concepts it has no columns and the groups are walked instead.
+    `late_types` [E] marks the entities with a held-out typing.
     """
 
     entities: int
@@ -41,6 +48,8 @@ class Graph(NamedTuple):
     node_starts: Places
     node_relations: Ids
     node_groups: Ids
+    type_bits: NDArray[np.uint64]
+    late_types: NDArray[np.bool_]
 
 
 @final
@@ -102,6 +111,9 @@ def _nodes(facts: Facts) -> int:
 
 def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Graph:
     heads, relations, tails = triples
+    entities = len(facts.vocabulary.entities)
+    typing = relations == len(facts.vocabulary.relations)
+    kept = typing & ~held_out
     nodes, directed = _nodes(facts), 2 * len(facts.vocabulary.relations) + 2
     groups = np.concatenate([2 * relations * nodes + tails, (2 * relations + 1) * nodes + heads])
     order = np.sort((groups * 2 + np.tile(held_out, 2)) * nodes + np.concatenate([heads, tails]))
@@ -113,7 +125,7 @@ def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Grap
     late_before = np.concatenate([[0], np.cumsum(late)])
     ends = starts + sizes
     return Graph(
-        entities=len(facts.vocabulary.entities),
+        entities=entities,
         typing=directed - 2,
         starts=np.append(starts, len(order)).astype(np.int64),
         fresh=(ends - (late_before[ends] - late_before[starts])).astype(np.int64),
@@ -123,4 +135,16 @@ def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Grap
         node_starts=np.searchsorted(group_nodes[by_node], np.arange(nodes + 1)).astype(np.int64),
         node_relations=group_relations[by_node].astype(np.int32),
         node_groups=by_node.astype(np.int32),
+        type_bits=_type_bits(heads[kept], tails[kept] - entities, facts),
+        late_types=np.isin(np.arange(entities), heads[typing & held_out]),
     )
+
+
+def _type_bits(entities: Places, concepts: Places, facts: Facts) -> NDArray[np.uint64]:
+    """[E, words] bit c of an entity's row is set for each of its concepts c; no columns where that takes too much."""
+    height, words = len(facts.vocabulary.entities), -(-len(facts.vocabulary.concepts) // 64)
+    if words > MOST_WORDS or height * words > MOST_TYPE_BITS // 64:
+        return np.zeros((height, 0), np.uint64)
+    bits = np.zeros((height, words), np.uint64)
+    np.bitwise_or.at(bits, (entities, concepts // 64), np.uint64(1) << (concepts % 64).astype(np.uint64))
+    return bits

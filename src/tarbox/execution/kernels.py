@@ -10,6 +10,10 @@ A set on the stack is a row of bytes, each stored exclusive-or the set's `defaul
 stored byte is or was not zero. A complement has the default `FULL` and is never written out. Rows return to zero
 after every query, so that nothing is allocated while a batch runs. Every function is free of Python objects and
 releases the interpreter lock: threads run batches at the same time.
+
+For speed, arrays are taken out of their tuples before a loop (within it numba counts references, which costs more
+than the loop), and inner functions get the few arrays they need. numba's cache notices changes of a function's own
+file only: after an edit here, remove `__pycache__`, also that of `tarbox.benchmark`.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.execution.graph import Graph
+from tarbox.execution.graph import Graph, Places
 from tarbox.execution.program import CONCEPT, EITHER, ENTITY, EXISTS, NOT, TYPING, Program
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.facts import Ids
@@ -51,6 +55,21 @@ class Space(NamedTuple):
     sizes: NDArray[np.int64]
     defaults: NDArray[np.int64]
     rows: NDArray[np.int64]
+
+
+class Facts(NamedTuple):
+    """The groups of a graph: a part of it, since calls copy what they pass."""
+
+    starts: Places
+    fresh: Places
+    members: Ids
+
+
+class Row(NamedTuple):
+    """One row of a space."""
+
+    states: Bytes
+    listed: Ids
 
 
 def make_space(depth: int, nodes: int) -> Space:
@@ -95,21 +114,31 @@ def through_held_out(state: int) -> int:
 @compiled
 def find_group(graph: Graph, node: int, relation: int) -> int:
     """The group of a node and a directed relation; -1 where there is none."""
-    low, high = graph.node_starts[node], graph.node_starts[node + 1]
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if graph.node_relations[middle] < relation:
-            low = middle + 1
-        else:
-            high = middle
-    return int(graph.node_groups[low]) if low < end and graph.node_relations[low] == relation else -1
+    return search(graph.node_starts, graph.node_relations, graph.node_groups, node, relation)
 
 
 @compiled
-def spread(members: Ids, state: int, states: Bytes, listed: Ids, size: int) -> int:
-    """Joins `state` into the byte of every member; returns the new size of the list."""
-    for node in members:
+def search(starts: Places, relations: Ids, groups: Ids, node: int, relation: int) -> int:
+    """`find_group` on the arrays it needs: a call with the whole graph costs more than the search."""
+    low, high = starts[node], starts[node + 1]
+    end = high
+    if low < high and relations[high - 1] <= relation:  # typing is a node's last relation
+        low = high - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if relations[middle] < relation:
+            low = middle + 1
+        else:
+            high = middle
+    return int(groups[low]) if low < end and relations[low] == relation else -1
+
+
+@compiled
+def spread(members: Ids, first: int, last: int, state: int, row: Row, size: int) -> int:
+    """Joins `state` into the byte of the members from `first` to `last`; returns the new size of the row's list."""
+    states, listed = row.states, row.listed
+    for place in range(first, last):
+        node = members[place]
         old = int(states[node])
         if old == 0:
             listed[size] = node
@@ -121,36 +150,86 @@ def spread(members: Ids, state: int, states: Bytes, listed: Ids, size: int) -> i
 
 
 @compiled
-def spread_group(graph: Graph, group: int, state: int, space: Space, target: int) -> None:
-    """Joins what a node with this byte passes on into row `target`."""
-    start, fresh, end = graph.starts[group], graph.fresh[group], graph.starts[group + 1]
-    states, listed = space.states[target], space.listed[target]
-    size = spread(graph.members[start:fresh], state, states, listed, space.sizes[target])
-    if fresh < end:
-        passed = through_held_out(state)
-        if passed:
-            size = spread(graph.members[fresh:end], passed, states, listed, size)
-    space.sizes[target] = size
+def spread_group(facts: Facts, group: int, state: int, row: Row, size: int) -> int:
+    """Joins what a node with this byte passes on into a row; returns the new size of its list."""
+    starts, members = facts.starts, facts.members
+    fresh, end = facts.fresh[group], starts[group + 1]
+    size = spread(members, starts[group], fresh, state, row, size)
+    passed = through_held_out(state)
+    return spread(members, fresh, end, passed, row, size) if fresh < end and passed else size
 
 
 @compiled
 def project(graph: Graph, relation: int, space: Space, source: int, target: int) -> None:
     """Fills the empty row `target` with what the directed relation leads to from row `source`."""
+    facts = Facts(graph.starts, graph.fresh, graph.members)
+    row = Row(space.states[target], space.listed[target])
     first, last = graph.relation_groups[relation], graph.relation_groups[relation + 1]
-    default, size = space.defaults[source], space.sizes[source]
-    states = space.states[source]
-    if default or size * 8 > last - first:  # walk the relation's groups in order rather than search for each member
+    default, states, listed = space.defaults[source], space.states[source], space.listed[source]
+    known, size = space.sizes[source], 0
+    if default or known * 8 > last - first:  # walk the relation's groups in order rather than search for each member
+        group_nodes = graph.group_nodes
         for group in range(first, last):
-            state = states[graph.group_nodes[group]] ^ default
+            state = int(states[group_nodes[group]]) ^ default
             if state:
-                spread_group(graph, group, state, space, target)
-        return
-    for place in range(size):
-        node = space.listed[source, place]
-        if states[node]:
-            group = find_group(graph, node, relation)
+                size = spread_group(facts, group, state, row, size)
+    else:
+        node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
+        for place in range(known):
+            node = listed[place]
+            group = search(node_starts, node_relations, node_groups, node, relation)
             if group >= 0:
-                spread_group(graph, group, int(states[node]), space, target)
+                size = spread_group(facts, group, int(states[node]), row, size)
+    space.sizes[target] = size
+
+
+@compiled
+def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
+    """Fills the empty row `target` with the concepts of the entities in row `source`."""
+    bits, late = graph.type_bits, graph.late_types
+    if bits.shape[1] == 0:
+        project(graph, graph.typing + 1, space, source, target)
+        return
+    facts = Facts(graph.starts, graph.fresh, graph.members)
+    starts, fresh, members = facts
+    node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
+    states, listed, default = space.states[source], space.listed[source], space.defaults[source]
+    row = Row(space.states[target], space.listed[target])
+    words = np.zeros(bits.shape[1], np.uint64)
+    size, relation = 0, graph.typing + 1
+    for place in range(graph.entities if default else space.sizes[source]):
+        node = place if default else int(listed[place])
+        state = int(states[node]) ^ default
+        if state == FULL:
+            for word in range(len(words)):
+                words[word] |= bits[node, word]
+            if late[node]:
+                group = search(node_starts, node_relations, node_groups, node, relation)
+                size = spread(members, fresh[group], starts[group + 1], FULL - EARLIER - 1, row, size)
+        elif state:
+            group = search(node_starts, node_relations, node_groups, node, relation)
+            if group >= 0:
+                size = spread_group(facts, group, state, row, size)
+    space.sizes[target] = size
+    spread_words(words, graph.entities, space, target)
+
+
+@compiled
+def spread_words(words: NDArray[np.uint64], first: int, space: Space, target: int) -> None:
+    """Makes every concept whose bit is set a member on both graphs, at no cost."""
+    one = np.uint64(1)
+    states, listed, size = space.states[target], space.listed[target], space.sizes[target]
+    for word in range(len(words)):
+        rest, node = words[word], first + 64 * word
+        while rest:
+            if rest & one:
+                if states[node] == 0:
+                    listed[size] = node
+                    size += 1
+                states[node] = FULL
+            rest >>= one
+            node += 1
+    space.sizes[target] = size
 
 
 @compiled
@@ -180,13 +259,16 @@ def combine(space: Space, place: int, union: bool) -> None:
     states, others, listed = space.states[first], space.states[second], space.listed[first]
     size = space.sizes[first]
     if left != absorbing:  # then also what only the second lists can differ from the result's default
-        for node in space.listed[second, : space.sizes[second]]:
+        second_listed = space.listed[second]
+        for place_in_second in range(space.sizes[second]):
+            node = second_listed[place_in_second]
             if states[node] == 0:
                 listed[size] = node
                 size += 1
     result = join(left, right) if union else meet(left, right)
     kept = 0
-    for node in listed[:size]:
+    for at in range(size):
+        node = listed[at]
         one, other = int(states[node]) ^ left, int(others[node]) ^ right
         stored = (join(one, other) if union else meet(one, other)) ^ result
         states[node] = stored
@@ -204,7 +286,8 @@ def complement(space: Space, row: int) -> None:
     result = default ^ FULL
     states, listed = space.states[row], space.listed[row]
     kept = 0
-    for node in listed[: space.sizes[row]]:
+    for place in range(space.sizes[row]):
+        node = listed[place]
         stored = deny(int(states[node]) ^ default) ^ result
         states[node] = stored
         if stored:
@@ -268,13 +351,16 @@ def list_range(space: Space, row: int, first: int, last: int) -> None:
 @compiled
 def count_concepts(graph: Graph, space: Space, row: int, counts: Ids) -> None:
     """Adds to `counts` [C] how many of the members that a row lists are instances of each concept."""
-    default = space.defaults[row]
-    for node in space.listed[row, : space.sizes[row]]:
-        if (space.states[row, node] ^ default) & 127:
-            group = find_group(graph, node, graph.typing + 1)
+    states, listed, default = space.states[row], space.listed[row], space.defaults[row]
+    starts, members, entities = graph.starts, graph.members, graph.entities
+    node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
+    for place in range(space.sizes[row]):
+        node = listed[place]
+        if (states[node] ^ default) & 127:
+            group = search(node_starts, node_relations, node_groups, node, graph.typing + 1)
             if group >= 0:
-                for concept in graph.members[graph.starts[group] : graph.starts[group + 1]]:
-                    counts[concept - graph.entities] += 1
+                for member in range(starts[group], starts[group + 1]):
+                    counts[members[member] - entities] += 1
 
 
 class Sheet(NamedTuple):
@@ -292,24 +378,32 @@ class Sheet(NamedTuple):
 def answer_batch(graph: Graph, program: Program, ids: Ids, first: int, space: Space, sheet: Sheet) -> int:
     """Answers the queries `ids[first:]` until the sheet is full; returns the number of the next query."""
     tally = np.zeros(len(graph.node_starts) - 1 - graph.entities, np.int32)
-    at = 0
+    values, counts, at = sheet.values, sheet.counts, 0
     for query in range(first, len(ids)):
         row = run(graph, program, ids[query], space)
         list_range(space, row, 0, graph.entities)
-        if at + space.sizes[row] + len(tally) > len(sheet.values):
+        if at + space.sizes[row] + len(tally) > len(values):
             clear(space, row)
             return query
-        for node in space.listed[row, : space.sizes[row]]:
-            if (space.states[row, node] ^ space.defaults[row]) & 127:
-                sheet.values[at] = node
-                at += 1
+        at = write_members(space, row, values, at)
         sheet.ends[query - first, 0] = at
         count_concepts(graph, space, row, tally)
         clear(space, row)
         for concept in range(len(tally)):
             if tally[concept]:
-                sheet.values[at], sheet.counts[at] = concept, tally[concept]
+                values[at], counts[at] = concept, tally[concept]
                 tally[concept] = 0
                 at += 1
         sheet.ends[query - first, 1] = at
     return len(ids)
+
+
+@compiled
+def write_members(space: Space, row: int, values: Ids, at: int) -> int:
+    """Writes the members that a row lists from place `at`; returns where they end."""
+    states, listed, default = space.states[row], space.listed[row], space.defaults[row]
+    for place in range(space.sizes[row]):
+        if (states[listed[place]] ^ default) & 127:
+            values[at] = listed[place]
+            at += 1
+    return at

@@ -8,10 +8,10 @@ dozen names out of all, then the edit distance ranks them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from functools import cached_property
-from typing import Final, final
+from typing import Final, assert_never, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,14 +47,15 @@ class Lookup:
     def __init__(self, vocabulary: Vocabulary, names: Names) -> None:
         self._names = names
         self._synonyms = vocabulary.synonyms
+        self._built: dict[tuple[NameSource, bool], dict[str, list[int]]] = {}
 
     def find(self, text: str, source: NameSource) -> tuple[int, ...]:
         """The ids with exactly this name."""
-        return tuple(dict.fromkeys(self._tables[source].get(text, ())))
+        return tuple(dict.fromkeys(self._table(source, folded=False).get(text, ())))
 
     def find_folded(self, text: str, source: NameSource) -> tuple[int, ...]:
         """The ids with this name in any case."""
-        return tuple(dict.fromkeys(self._folded_tables[source].get(text.casefold(), ())))
+        return tuple(dict.fromkeys(self._table(source, folded=True).get(text.casefold(), ())))
 
     def near(self, text: str, limit: int = 3) -> list[str]:
         """The names within a few edits of `text`, nearest first."""
@@ -67,42 +68,47 @@ class Lookup:
                 best[self._ids[row]] = min(found, best.get(self._ids[row], found))
         return list(dict.fromkeys(name for _, name in sorted(best.values())))[:limit]
 
-    def complete(self, prefix: str, limit: int = 10) -> list[int]:
+    def complete(self, prefix: str, limit: int = 10, forgiving: bool = True) -> list[int]:
         """Ids of things that `prefix` may begin to name: first names that begin with it, then names with a word that
-        does, then, where these are few, names that begin almost so."""
+        does, then, where these are few and the look-up is `forgiving`, names that begin almost so."""
         folded = prefix.casefold().strip()
         rows = list(self._starting(self._sorted, folded, limit))
         if len(rows) < limit:
             rows += self._starting(self._sorted_words, folded, limit)
         ids = list(dict.fromkeys(self._ids[row] for row in rows))
-        if len(ids) < limit and len(folded) > 2:
+        if forgiving and len(ids) < limit and len(folded) > 2:
             ids = list(dict.fromkeys([*ids, *(self._ids[row] for row in self._almost(folded))]))
         return ids[:limit]
 
-    @cached_property
-    def _tables(self) -> dict[NameSource, dict[str, list[int]]]:
-        return {source: _table(pairs, str) for source, pairs in self._named.items()}
+    def _table(self, source: NameSource, folded: bool) -> dict[str, list[int]]:
+        """Ids by name, of one source; most look-ups need the first source only."""
+        table = self._built.get((source, folded))
+        if table is None:
+            table = {}
+            for text, row in self._named(source):
+                table.setdefault(text.casefold() if folded else text, []).append(row)
+            self._built[source, folded] = table
+        return table
 
-    @cached_property
-    def _folded_tables(self) -> dict[NameSource, dict[str, list[int]]]:
-        return {source: _table(pairs, str.casefold) for source, pairs in self._named.items()}
-
-    @cached_property
-    def _named(self) -> dict[NameSource, list[tuple[str, int]]]:
-        labels = self._names.labels.to_pylist()
-        mine = self._names.role.value
-        columns = (self._synonyms[column].to_pylist() for column in ("role", "text", "id"))
-        return {
-            NameSource.LOCAL: [(local_name(iri), row) for row, iri in enumerate(self._names.iris.to_pylist())],
-            NameSource.LABEL: [(label, row) for row, label in enumerate(labels) if label],
-            NameSource.SYNONYM: [(text, row) for role, text, row in zip(*columns, strict=True) if role == mine],
-        }
+    def _named(self, source: NameSource) -> Iterator[tuple[str, int]]:
+        """Every (name, id) of one source."""
+        match source:
+            case NameSource.LOCAL:
+                return ((local_name(iri), row) for row, iri in enumerate(self._names.iris.to_pylist()))
+            case NameSource.LABEL:
+                return ((label, row) for row, label in enumerate(self._names.labels.to_pylist()) if label)
+            case NameSource.SYNONYM:
+                mine = self._names.role.value
+                columns = (self._synonyms[column].to_pylist() for column in ("role", "text", "id"))
+                return ((text, row) for role, text, row in zip(*columns, strict=True) if role == mine)
+            case _:
+                assert_never(source)
 
     @cached_property
     def _pairs(self) -> list[tuple[str, int]]:
         """Every distinct (name, id), labels first."""
         order = (NameSource.LABEL, NameSource.LOCAL, NameSource.SYNONYM)
-        return list(dict.fromkeys(pair for source in order for pair in self._named[source]))
+        return list(dict.fromkeys(pair for source in order for pair in self._named(source)))
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -181,13 +187,6 @@ def edit_distance(a: str, b: str, limit: int) -> int:
         if min(row) > limit:
             return limit + 1
     return row[-1]
-
-
-def _table(pairs: Iterable[tuple[str, int]], fold: Callable[[str], str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for text, row in pairs:
-        found.setdefault(fold(text), []).append(row)
-    return found
 
 
 def _signatures(texts: list[str]) -> Signatures:

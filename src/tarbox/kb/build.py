@@ -31,7 +31,7 @@ _SALTS: Final = 3
 class BuildOptions:
     """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line."""
 
-    interpretation: Interpretation = Interpretation()
+    interpretation: Interpretation = field(default_factory=Interpretation)
     base: str | None = None
     memory: int | None = None
     strict: bool = False
@@ -78,8 +78,8 @@ class Journal:
 class Progress:
     """Whom to tell: `stage` a line of what begins, `bytes` how much of a source is behind."""
 
-    stage: Callable[[str], None] = lambda text: None
-    bytes: Callable[[Source, int], None] = lambda source, position: None
+    stage: Callable[[str], None] = lambda _: None
+    bytes: Callable[[Source, int], None] = lambda _, __: None
 
 
 def build(
@@ -95,29 +95,33 @@ def build(
     raise SourceError("names of this input collide under every hash tried")
 
 
-def _build(
-    sources: Sequence[Source], out: str | Path, options: BuildOptions, progress: Progress, salt: int
-) -> Store:
+def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, progress: Progress, salt: int) -> Store:
     journal = Journal(options.strict)
     with writing(out) as writer:
         staging = Staging(writer.scratch, options.memory, salt)
         try:
             read, imports = _read(sources, staging, journal, options, progress)
-            if not journal.read.total() and not journal.rejections:
-                names = ", ".join(source.name for source in sources)
-                raise SourceError(f"nothing to read in {names}: no fact, no declaration.")
             progress.stage("interpreting")
             report = _interpret(staging, options.interpretation)
+            _refuse_nothing(staging, journal, sources, report)
             progress.stage("sorting and encoding")
             write_tables(staging, writer, options.interpretation.language)
         finally:
             staging.close()
         _publish(writer, options, journal, report | {"imports": imports}, read)
-    store = open_store(out)
-    if not any(store.manifest["counts"][name] for name in ("entities", "concepts")):
-        rejected = f" All {journal.rejections} lines were rejected." if journal.rejections else ""
-        progress.stage(f"the store is empty: no statement made a fact or declared a name.{rejected}")
-    return store
+    return open_store(out)
+
+
+def _refuse_nothing(staging: Staging, journal: Journal, sources: Sequence[Source], report: dict[str, Any]) -> None:
+    """An empty store would only replace a better one."""
+    if staging.number("SELECT (SELECT count(*) FROM entity) + (SELECT count(*) FROM concept)"):
+        return
+    names = ", ".join(source.name for source in sources)
+    reasons = [f"{number:,} left out: {reason}" for reason, number in report["left_out"].items()]
+    if journal.rejected:
+        reasons.append(f"{journal.rejections:,} lines rejected, the first {journal.rejected[0]}")
+    why = "; ".join(reasons) or "it holds no statement"
+    raise SourceError(f"no entity and no concept in {names} ({why}). Nothing was built.")
 
 
 def _read(
@@ -145,7 +149,7 @@ def _resolve_imports(staging: Staging, read: Iterable[Source], imports: dict[str
     from tarbox.kb.namespaces import OWL, TYPE
 
     wanted = staging.execute(
-        f"""SELECT DISTINCT text FROM statement JOIN term ON o = term.id WHERE p = term_id('{OWL}imports') ORDER BY text"""
+        f"SELECT DISTINCT text FROM statement JOIN term ON o = id WHERE p = term_id('{OWL}imports') ORDER BY text"
     ).fetchall()
     given = {
         text

@@ -70,7 +70,8 @@ def _synonyms(language: str) -> str:
             WHERE value <> '' AND language IN ('{language}', '') AND value IS DISTINCT FROM r.label"""
         for role in Role
     )
-    merged = "SELECT 'entity', r.rowid::INT, name.text FROM merged JOIN entity_row AS r ON kept = r.id JOIN name ON merged.id = name.id"
+    merged = """SELECT 'entity', r.rowid::INT, name.text FROM merged JOIN entity_row AS r ON kept = r.id
+                JOIN name ON merged.id = name.id"""
     return f"SELECT DISTINCT * FROM ({roles} UNION ALL {merged}) ORDER BY ALL"
 
 
@@ -82,7 +83,7 @@ def _as_one_batch(batches: Iterator[pa.RecordBatch], schema: pa.Schema, scratch:
     for block in batches:
         rows += block.num_rows
         for handle, column, field in zip(handles, block.columns, schema, strict=True):
-            handle.write(np.ascontiguousarray(column.cast(field.type).to_numpy(zero_copy_only=False)))
+            handle.write(np.ascontiguousarray(column.cast(field.type).to_numpy(zero_copy_only=False)).data)
     for handle in handles:
         handle.close()
     columns = [

@@ -45,8 +45,11 @@ class Facts:
         subsumptions: Iterable[tuple[int, int]] = (),
     ) -> Facts:
         """Facts from tuples of ids, sorted and deduplicated; for tests and small graphs."""
-        ee, ec, cc = _columns(assertions, 3), _columns(typings, 2), _columns(subsumptions, 2)
-        return cls(vocabulary, *ee, *ec, *cc, np.full(len(ee[0]), NO_SPLIT, np.int8))
+        heads, relations, tails = _columns(assertions, 3)
+        typed, types = _columns(typings, 2)
+        subs, supers = _columns(subsumptions, 2)
+        splits = np.full(len(heads), NO_SPLIT, np.int8)
+        return cls(vocabulary, heads, relations, tails, typed, types, subs, supers, splits)
 
     def with_assertions(self, keep: NDArray[np.bool_]) -> Facts:
         """The same facts with the assertions where `keep` [A] is true."""

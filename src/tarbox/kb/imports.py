@@ -1,4 +1,4 @@
-"""`owl:imports`, resolved among the files at hand: Protégé's catalogue, or a file of the same name beside the source."""
+"""`owl:imports`, resolved among the files at hand: by Protégé's catalogue, or by a file's name."""
 
 from __future__ import annotations
 

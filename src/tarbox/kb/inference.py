@@ -33,9 +33,7 @@ def _pairs(staging: Staging, verdict: Verdict) -> list[tuple[int, int, int]]:
     return [(int(s), int(o), int(p)) for s, o, p in rows]
 
 
-def implied(
-    inverse: Iterable[tuple[int, int]], below: Iterable[tuple[int, int]]
-) -> dict[int, set[Directed]]:
+def implied(inverse: Iterable[tuple[int, int]], below: Iterable[tuple[int, int]]) -> dict[int, set[Directed]]:
     """For each relation the directed relations that follow from it, by transitivity."""
     step: dict[Directed, set[Directed]] = defaultdict(set)
     for p, q in inverse:
@@ -70,7 +68,11 @@ def _add_implied(staging: Staging, infer: frozenset[str]) -> int:
     staging.table(
         "rule",
         pa.table(
-            {"p": pa.array(columns[0], pa.uint64()), "q": pa.array(columns[1], pa.uint64()), "flip": pa.array(columns[2], pa.bool_())}
+            {
+                "p": pa.array(columns[0], pa.uint64()),
+                "q": pa.array(columns[1], pa.uint64()),
+                "flip": pa.array(columns[2], pa.bool_()),
+            }
         ),
     )
     before = staging.number("SELECT count(*) FROM fact")

@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,18 +28,30 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "obo": (".obo",),
     "tsv": (".tsv",),
     "csv": (".csv",),
+    "gaf": (".gaf",),
+    "hpoa": (".hpoa",),
+    "genes_to_phenotype": (),  # .txt: told by its header
+    "yago4-class": (),  # the dumps behind the presets yago4 and dbpedia: never guessed
+    "yago4-facts": (),
+    "yago4-types": (),
+    "dbpedia-ontology": (),
+    "dbpedia-objects": (),
+    "dbpedia-types": (),
 }
 COMPRESSIONS: Final = (".gz", ".bz2", ".xz", ".zst")
 _AMBIGUOUS: Final = (".owl", ".xml", ".txt", ".ttl", "")  # the content decides
 _HEAD: Final = 1 << 16
+_PART: Final = 1 << 16
 _LINE_OF_TRIPLE = re.compile(rb'\s*(?:<[^<>"\s]*>|_:\S+)\s+<[^<>"\s]*>\s+\S.*\.\s*(?:#.*)?')
 _SIGNS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (  # tried in this order on the head of a file
     ("obo", re.compile(rb"\A\s*(?:format-version:|ontology:|\[(?:Term|Typedef|Instance)\])", re.M)),
     ("functional", re.compile(rb"^\s*(?:Prefix\s*\(|Ontology\s*\()", re.M)),
     ("manchester", re.compile(rb"^\s*(?:Prefix:|Ontology:)", re.M)),
-    ("owlxml", re.compile(rb"<(?:\w+:)?Ontology\s[^>]*http://www\.w3\.org/2002/07/owl#")),
-    ("rdfxml", re.compile(rb"<(?:\w+:)?RDF\b|<\?xml")),
+    ("rdfxml", re.compile(rb"<(?:\w+:)?RDF[\s>]")),
+    ("owlxml", re.compile(rb"<(?:\w+:)?Ontology\s")),
     ("turtle", re.compile(rb"^\s*(?:@prefix|@base|PREFIX\s|BASE\s)", re.M | re.I)),
+    ("gaf", re.compile(rb"\A!gaf-version:")),
+    ("genes_to_phenotype", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\thpo_id\t")),
     ("tsv", re.compile(rb"\A[^\n]+\t[^\n]+")),
 )
 
@@ -78,18 +91,23 @@ class ForgivingStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        if self.failure is not None:
-            return b""
-        try:
-            block = self._stream.read(size)
-        except (EOFError, OSError, ValueError, lzma.LZMAError) as error:
-            self.failure = f"the compressed data end or break here ({error}); the rest is not read"
-            return b""
-        except _zlib_error() as error:
-            self.failure = f"the compressed data are damaged here ({error}); the rest is not read"
-            return b""
+        if size < 0:
+            return self.readall()
+        parts: list[bytes] = []
+        while size > 0 and self.failure is None and (part := self._part(min(size, _PART))):
+            parts.append(part)
+            size -= len(part)
+        block = b"".join(parts)
         self.lines += block.count(b"\n")
         return block
+
+    def _part(self, size: int) -> bytes:
+        """A small piece, so that a failure costs no more than that."""
+        try:
+            return self._stream.read1(size) if hasattr(self._stream, "read1") else self._stream.read(size)
+        except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
+            self.failure = f"the compressed data end or break here ({error}); the rest is not read"
+            return b""
 
     def readall(self) -> bytes:
         return b"".join(iter(lambda: self.read(1 << 20), b""))
@@ -108,12 +126,6 @@ class ForgivingStream(io.RawIOBase):
         self._stream.close()
         self._raw.close()
         super().close()
-
-
-def _zlib_error() -> type[Exception]:
-    import zlib
-
-    return zlib.error
 
 
 def _decompress(raw: BinaryIO, suffix: str) -> BinaryIO:
@@ -166,15 +178,17 @@ def find_sources(given: Sequence[str], format: str | None = None) -> tuple[list[
 def _expand(text: str) -> list[Path]:
     if Path(text).exists():
         return [Path(text)]
-    matches = sorted(glob.glob(text, recursive=True)) if any(c in text for c in "*?[") else []
+    matches = sorted(glob.glob(text, recursive=True)) if any(c in text for c in "*?[") else []  # noqa: PTH207 (absolute too)
     if not matches:
         raise SourceError(f"no such file: {text}")
     return [Path(match) for match in matches if Path(match).is_file()]
 
 
 def _known_suffixes() -> str:
-    return " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes) + " .owl, plain or " + " ".join(
-        COMPRESSIONS
+    return (
+        " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
+        + " .owl, plain or "
+        + " ".join(COMPRESSIONS)
     )
 
 
@@ -219,5 +233,5 @@ def chunks(stream: ForgivingStream, size: int = 1 << 22, longest: int = 1 << 26)
         rest = block[cut:] if cut else b""
         yield line, whole
         line += whole.count(b"\n")
-    if rest:
+    if rest and stream.failure is None:  # of a stream that broke off, the last line is a fragment
         yield line, rest

@@ -84,7 +84,9 @@ class Staging:
         if not self._rows:
             return
         self._database.register("incoming", pa.Table.from_batches(self._waiting, STATEMENTS))
-        self.execute("INSERT INTO statement SELECT term_id(subject), term_id(predicate), term_id(object), split FROM incoming")
+        self.execute(
+            "INSERT INTO statement SELECT term_id(subject), term_id(predicate), term_id(object), split FROM incoming"
+        )
         self.execute(
             """INSERT INTO term SELECT term_id(text), text FROM (
                  SELECT subject AS text FROM incoming UNION

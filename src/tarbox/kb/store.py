@@ -81,7 +81,7 @@ def read_manifest(folder: Path) -> Manifest:
             f"no store at {folder}: there is no {MANIFEST}. Build one with `tarbox kb build SOURCE... -o {folder}`."
         ) from None
     try:
-        manifest = json.loads(written)
+        manifest: Manifest = json.loads(written)
         sound = isinstance(manifest, dict) and manifest_bytes(manifest) == written
     except (ValueError, KeyError):
         sound = False

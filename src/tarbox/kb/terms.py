@@ -85,7 +85,7 @@ def local_name(term: str) -> str:
     if term.startswith(URN):
         return unquote(term[len(URN) :])
     for separator in ("#", "/", ":"):
-        head, found, tail = term.rpartition(separator)
+        _, found, tail = term.rpartition(separator)
         if found and tail:
             return unquote(tail)
     return unquote(term)

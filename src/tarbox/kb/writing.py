@@ -19,7 +19,17 @@ import pyarrow.compute as pc
 from tarbox.core.errors import StoreError
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts
-from tarbox.kb.store import FORMAT, MANIFEST, TABLES, VERSION, Manifest, checksum, manifest_bytes, map_facts
+from tarbox.kb.store import (
+    FORMAT,
+    MANIFEST,
+    TABLES,
+    VERSION,
+    Manifest,
+    checksum,
+    manifest_bytes,
+    map_facts,
+    read_manifest,
+)
 
 _BLOCK = 1 << 20
 
@@ -75,8 +85,8 @@ class StoreWriter:
             "files": files,
         }
         replace_file(self.path / MANIFEST, manifest_bytes(manifest))
-        _remove_strays(self.path, {entry["name"] for entry in files.values()})
-        return manifest
+        _remove_strays(self.path, {str(entry["name"]) for entry in files.values()})
+        return read_manifest(self.path)
 
     def _file(self, name: str) -> Path:
         return self.scratch / f"{name}.arrow"
@@ -129,10 +139,10 @@ def content_hash(table: pa.Table) -> str:
             block = column.slice(start, _BLOCK).combine_chunks()
             if pa.types.is_string(block.type):
                 lengths = pc.fill_null(pc.binary_length(block), -1)
-                digest.update(np.ascontiguousarray(lengths.to_numpy(zero_copy_only=False)))
+                digest.update(np.ascontiguousarray(lengths.to_numpy(zero_copy_only=False)).data)
                 digest.update(pc.binary_join(_one_list(pc.fill_null(block, "")), "")[0].as_buffer())
             else:
-                digest.update(np.ascontiguousarray(block.to_numpy(zero_copy_only=False)))
+                digest.update(np.ascontiguousarray(block.to_numpy(zero_copy_only=False)).data)
     return digest.hexdigest()
 
 

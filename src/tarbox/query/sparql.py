@@ -8,6 +8,7 @@ A ``SELECT`` of one variable maps to a query when its pattern is a tree around t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, final
@@ -92,17 +93,22 @@ def _translate(text: str) -> tuple[Any, Any]:
     from pyparsing import ParseBaseException
     from rdflib.plugins.sparql.algebra import translateQuery
     from rdflib.plugins.sparql.parser import parseQuery
-    from rdflib.plugins.sparql.sparql import SPARQLError
 
     try:
         node = translateQuery(parseQuery(text), initNs=WELL_KNOWN).algebra
     except ParseBaseException as error:
         raise QuerySyntaxError(f"not SPARQL: {error.msg}", text, error.loc) from error
-    except (SPARQLError, ValueError, AttributeError, TypeError) as error:
-        raise QuerySyntaxError(f"not SPARQL: {error}", text, 0) from error
+    except RecursionError:
+        raise
+    except Exception as error:  # rdflib raises bare exceptions, for unknown prefixes among others
+        prefix = re.search(r"prefix : (\S*)", str(error))
+        position = text.find(f"{prefix.group(1)}:") if prefix else 0
+        raise QuerySyntaxError(f"not SPARQL: {error}", text, max(position, 0)) from error
     reader = _Reader(text)
     if node.name != "SelectQuery":
         reader.refuse(f"a {node.name} is not answerable", "")
+    if node.datasetClause:
+        reader.refuse("FROM is not answerable: there is one knowledge base", "FROM")
     if len(node.PV) != 1:
         reader.refuse(f"select one variable, not {len(node.PV)}", "SELECT")
     pattern = node.p

@@ -1,0 +1,1 @@
+"""What programs use: the knowledge base, its answers, and their explanations."""

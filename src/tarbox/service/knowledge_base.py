@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -23,7 +23,7 @@ from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits, parse
 from tarbox.query.render import render
 from tarbox.service.answers import KNOWN, AnswerList, Answers, ConceptAnswer, EntityAnswer, descriptive_order
-from tarbox.service.collections import Things, tables
+from tarbox.service.collections import Thing, Things, tables
 from tarbox.service.enrichment import adjust, upper_tail
 
 if TYPE_CHECKING:
@@ -82,11 +82,12 @@ class KnowledgeBase:
 
         tree = self.parse(query, sparql) if isinstance(query, str) else query
         found = answer_query(tree, self.index)
-        concepts = self._concept_answers(found.concepts, found.coverage())
+        coverage = found.coverage()
+        order = descriptive_order(coverage, self._specificity[found.concepts])[:k]
         return Answers(
             query if isinstance(query, str) else render(query),
             self._entity_answers(found.entities[:k]),
-            concepts[:k] if k is not None else concepts,
+            [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in order.tolist()],
             len(found.entities),
             len(found.concepts),
         )
@@ -106,13 +107,35 @@ class KnowledgeBase:
         tested = np.flatnonzero(sizes)
         p_values = upper_tail(counts[tested], sizes[tested], typed, instances.typed_entities())
         q_values = adjust(p_values)
-        hit = counts[tested] > 0
-        concepts, coverage = tested[hit].astype(np.int32), counts[tested][hit] / max(len(members), 1)
-        answers = self._concept_answers(concepts, coverage, p_values[hit], q_values[hit])
-        ordered = sorted(answers, key=lambda answer: answer.p_value or 0.0)
+        coverage = counts[tested] / max(len(members), 1)
+        order = np.lexsort((-coverage * self._specificity[tested], p_values)).tolist()
+        ordered = [
+            self._concept_answer(int(tested[row]), float(coverage[row]), float(p_values[row]), float(q_values[row]))
+            for row in order
+            if counts[tested[row]]
+        ]
         listed = "{" + ", ".join(thing.iri for thing in map(self.entities.at, members.tolist())) + "}"
         extra = {"correction": "Benjamini-Hochberg", "tests": len(tested), "population": instances.typed_entities()}
         return Answers(listed, self._entity_answers(members), ordered, len(members), len(ordered), extra)
+
+    def assertions(self, about: str | None = None) -> Iterator[tuple[Thing, Thing, Thing]]:
+        """(head, relation, tail) of every assertion, or of those that name the entity `about`."""
+        facts = self.facts
+        rows: Iterable[int] = range(len(facts.heads))
+        if about is not None:
+            entity = self.entities.id(about)
+            rows = np.flatnonzero((facts.heads == entity) | (facts.tails == entity)).tolist()
+        for row in rows:
+            head, relation, tail = int(facts.heads[row]), int(facts.relations[row]), int(facts.tails[row])
+            yield self.entities.at(head), self.relations.at(relation), self.entities.at(tail)
+
+    def concepts_of(self, entity: str) -> list[Thing]:
+        """The concepts that an entity is an instance of, under closure."""
+        return [self.concepts.at(row) for row in self.index.instances.concepts_of[self.entities.id(entity)].tolist()]
+
+    def instances_of(self, concept: str) -> list[Thing]:
+        """The instances of a concept, under closure."""
+        return [self.entities.at(row) for row in self.index.instances.entities_of[self.concepts.id(concept)].tolist()]
 
     def describe(self, query: str | Query) -> str:
         """The query as an English phrase."""
@@ -151,21 +174,9 @@ class KnowledgeBase:
 
         return AnswerList(len(ids), make)
 
-    def _concept_answers(
-        self, ids: Ids, coverage: Floats, p_values: Floats | None = None, q_values: Floats | None = None
-    ) -> Sequence[ConceptAnswer]:
-        names = self.facts.vocabulary.concepts
-        specificity = self._specificity[ids]
-        return [
-            ConceptAnswer(
-                to_ntriples(names.iri(int(ids[row]))),
-                names.show(int(ids[row])),
-                1.0,
-                KNOWN,
-                float(coverage[row]),
-                float(specificity[row]),
-                None if p_values is None else float(p_values[row]),
-                None if q_values is None else float(q_values[row]),
-            )
-            for row in descriptive_order(coverage, specificity).tolist()
-        ]
+    def _concept_answer(
+        self, concept: int, coverage: float, p_value: float | None = None, q_value: float | None = None
+    ) -> ConceptAnswer:
+        thing = self.concepts.at(concept)
+        specificity = float(self._specificity[concept])
+        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, specificity, p_value, q_value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tarbox.kb.readers.annotations import read_gaf, read_genes_to_phenotype, read_hpoa
+from tarbox.kb.readers.dumps import RULES, read_dump
 from tarbox.kb.readers.lines import read_lines
 from tarbox.kb.readers.owl import read_owl
 from tarbox.kb.readers.rdf import read_rdf
@@ -22,4 +24,8 @@ READERS: Final[dict[str, Reader]] = {
     "obo": read_owl,
     "tsv": read_table,
     "csv": read_table,
+    "gaf": read_gaf,
+    "hpoa": read_hpoa,
+    "genes_to_phenotype": read_genes_to_phenotype,
+    **dict.fromkeys(RULES, read_dump),
 }

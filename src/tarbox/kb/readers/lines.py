@@ -133,8 +133,8 @@ def _parse_each(lines: list[tuple[int, bytes]], format: str) -> Piece:
     rejected: list[tuple[int, str]] = []
     for number, text in lines:
         try:
-            for kept, found in zip(good, _statements(text, format), strict=True):
-                kept += found
+            for column, found in zip(good, _statements(text, format), strict=True):
+                column.extend(found)
         except SyntaxError as error:
             rejected.append((number, readable_reason(error)))
     return Piece(batch(*good), rejected)

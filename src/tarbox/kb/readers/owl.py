@@ -53,7 +53,7 @@ def isolated(library: str) -> Iterator[None]:
         try:
             yield
         except (ValueError, SyntaxError, OSError, RuntimeError) as error:
-            text = str(error)
+            text = str(getattr(error, "msg", None) or error)
             found = _LINE_AND_COLUMN.search(text) or _PLACE.search(text)
             line = getattr(error, "lineno", None) or (int(found.group(1)) if found else 1)
             raise LibraryFailure(_short(text), line) from None
@@ -136,7 +136,7 @@ def _sound_stanzas(text: str) -> tuple[str, list[tuple[int, str]]]:
     return "".join(kept), rejected
 
 
-def _load(text: str, serialization: str) -> Any:
+def _load(text: str, serialization: Any) -> Any:
     import pyhornedowl
 
     return pyhornedowl.open_ontology_from_string(text, serialization)
@@ -226,9 +226,7 @@ def _term(value: Any) -> str:
             return literal(value.literal, datatype=str(value.datatype_iri))
         case "AnonymousIndividual":
             return "_:" + str(value.first).removeprefix("_:")
-        case "IRI" | "str":
-            return str(value)
         case "Class" | "NamedIndividual" | "ObjectProperty" | "DataProperty" | "AnnotationProperty" | "Datatype":
             return str(value.first)
         case _:
-            return f"_:{kind}"
+            return str(value) if kind in ("IRI", "str") else f"_:{kind}"

@@ -47,9 +47,18 @@ LAYOUTS: Final[Mapping[str, tuple[Layout, ...]]] = {
     **dict.fromkeys(("subclass", "subclasses", "subsumptions", "hierarchy"), (_SUBSUMPTIONS,)),
     **dict.fromkeys(("labels", "names"), (_LABELS,)),
 }
-_HEADERS: Final = {
-    name for layouts in LAYOUTS.values() for layout in layouts for name in layout.names
-} | {"subject", "predicate", "object", "relation", "instance", "class", "type", "subclass", "superclass", "name"}
+_HEADERS: Final = {name for layouts in LAYOUTS.values() for layout in layouts for name in layout.names} | {
+    "subject",
+    "predicate",
+    "object",
+    "relation",
+    "instance",
+    "class",
+    "type",
+    "subclass",
+    "superclass",
+    "name",
+}
 
 
 def read_table(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
@@ -106,9 +115,7 @@ def _rows(
     return rows, rejected
 
 
-def _piece(
-    rows: list[tuple[int, list[str]]], rejected: list[tuple[int, str]], layout: Layout, base: str
-) -> Piece:
+def _piece(rows: list[tuple[int, list[str]]], rejected: list[tuple[int, str]], layout: Layout, base: str) -> Piece:
     width = len(layout.names)
     good: list[list[str]] = []
     for number, cells in rows:

@@ -1,0 +1,52 @@
+# `make demo` and `make test` do everything on a fresh machine with Python 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+TESTS ?=
+
+.PHONY: demo test check setup clean
+
+demo: $(VENV)/.demo
+	@$(BIN)/tarbox demo
+
+test: $(VENV)/.test
+	@$(BIN)/python -m pytest -n 2 $(TESTS)
+
+check: $(VENV)/.check
+	@$(BIN)/ruff check src tests benchmarks
+	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+setup: $(VENV)/.check
+
+clean:
+	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Each stamp is an installed set of packages; it is made again when the project's metadata change.
+$(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "installing tarbox into $(VENV) ..."
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "installing tarbox and its tests into $(VENV) ..."
+	@$(INSTALL) -e ".[test]"
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.check: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "installing tarbox, its tests and checks into $(VENV) ..."
+	@$(INSTALL) -e ".[test,dev]"
+	@touch $@ $(VENV)/.test $(VENV)/.demo
+
+$(VENV)/.python:
+	@command -v $(PYTHON) > /dev/null || { \
+	  echo "tarbox needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Install one, or name it:"; \
+	  echo "  make PYTHON=/path/to/python3.12 demo"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "tarbox needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version). Name a newer one:"; \
+	  echo "  make PYTHON=/path/to/python3.12 demo"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@touch $@

@@ -1,0 +1,124 @@
+"""`tarbox ask`: both lists of answers to a question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, final
+
+import typer
+
+from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
+
+if TYPE_CHECKING:
+    from tarbox.cli.answer_tables import Printer
+    from tarbox.service.knowledge_base import KnowledgeBase
+
+WITH_REJECTED = 3
+"""The exit code of a command that is done, with lines rejected."""
+
+
+def ask(
+    source: Annotated[Path, typer.Argument(metavar="KB", help="A store.", show_default=False)],
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="A class expression in Manchester syntax.", show_default=False)
+    ] = None,
+    *,
+    k: Annotated[int, typer.Option("-k", min=0, help="How many answers of each kind; 0 for all.")] = 10,
+    sparql: Annotated[bool, typer.Option("--sparql", help="The query is a SPARQL SELECT of one variable.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the members of every part of the query.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; with --file one object a line.")] = False,
+    as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
+    file: Annotated[Path | None, typer.Option("--file", help="Answer the queries of this file, one a line.")] = None,
+    entities: Annotated[
+        Path | None, typer.Option("--set", help="Describe the entities of this file, one a line, by concepts.")
+    ] = None,
+) -> None:
+    """Answer a question with entities and with the concepts that describe them."""
+    if [query is None, file is None, entities is None].count(False) != 1:
+        raise typer.BadParameter("give one of: a QUERY, --file QUERIES, --set FILE")
+    if as_json and as_tsv:
+        raise typer.BadParameter("give --json or --tsv, not both")
+    from tarbox.cli.answer_tables import Form, Printer
+    from tarbox.service.knowledge_base import KnowledgeBase
+
+    kb = KnowledgeBase.load(source)
+    form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
+    question = Question(kb, Printer(kb, form, many=file is not None), k or None, sparql, explain)
+    rejected = 0
+    if query is not None:
+        question.put(query)
+    elif file is not None:
+        rejected = question.put_all(file)
+    elif entities is not None:
+        rejected = question.describe(entities)
+    if rejected:
+        raise typer.Exit(WITH_REJECTED)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How questions are put and answers shown: the options of one call. `k` is None for all answers."""
+
+    kb: KnowledgeBase
+    printer: Printer
+    k: int | None
+    sparql: bool = False
+    explain: bool = False
+
+    def put(self, text: str) -> None:
+        from tarbox.service.explanations import explain
+
+        query = self.kb.parse(text, self.sparql)
+        answers = replace(self.kb.answer(query, self.k), query=text)
+        self.printer.show(answers, self.kb.describe(query), explain(query, self.kb) if self.explain else None)
+
+    def put_all(self, file: Path) -> int:
+        """Answers every line; returns how many were rejected."""
+        rejected = 0
+        for number, text in _lines(file):
+            try:
+                self.put(text)
+            except TarboxError as error:
+                rejected += 1
+                _reject(file, number, error)
+        return rejected
+
+    def describe(self, file: Path) -> int:
+        """Describes the entities of a file by concepts; returns how many lines were rejected."""
+        members: list[str] = []
+        rejected = 0
+        for number, text in _lines(file):
+            try:
+                members.append(self.kb.entities[text].iri)
+            except TarboxError as error:
+                rejected += 1
+                _reject(file, number, error)
+        if not members:
+            raise SourceError(f"{file} names no entity of {self.kb.title}")
+        answers = self.kb.describe_set(members)
+        shown = replace(answers, entities=answers.entities[: self.k], concepts=answers.concepts[: self.k])
+        self.printer.show(shown, f"{len(set(members)):,} entities of {file}", None)
+        return rejected
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers; empty lines and those that begin with # are left out."""
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip() and not line.startswith("#"):
+                    yield number, line.strip()
+    except OSError as error:
+        raise SourceError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{file} is not a text in UTF-8") from error
+
+
+def _reject(file: Path, number: int, error: TarboxError) -> None:
+    place = f" (column {error.position + 1})" if isinstance(error, QuerySyntaxError) else ""
+    reason = error.reason if isinstance(error, QuerySyntaxError) else str(error)
+    print(f"{file}:{number}: {reason}{place}", file=sys.stderr)

@@ -1,0 +1,109 @@
+"""`tarbox bench build`: a benchmark from a knowledge base."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tarbox.benchmark.building import Built
+    from tarbox.benchmark.options import BenchmarkOptions
+    from tarbox.benchmark.sampling import Task
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def bench() -> None:
+    """Build, import and inspect benchmarks."""
+
+
+class ProtocolChoice(Enum):
+    """How facts are divided and which answers are asked for."""
+
+    HONEST = "honest"
+    PAPER = "paper"
+
+
+class SplitChoice(Enum):
+    """What decides which assertions are held out."""
+
+    RANDOM = "random"
+    COLUMN = "column"
+
+
+@app.command("build")
+def build(
+    kb: Annotated[Path, typer.Argument(metavar="KB", help="A store, made with `tarbox kb build`.")],
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The benchmark folder to write.")],
+    protocol: Annotated[ProtocolChoice, typer.Option(help="honest, or as in the paper.")] = ProtocolChoice.HONEST,
+    split: Annotated[
+        SplitChoice, typer.Option(help="Hold out assertions at random, or as the table's fourth column says.")
+    ] = SplitChoice.RANDOM,
+    train: Annotated[int, typer.Option(help="Training queries per template and level.")] = 10_000,
+    valid: Annotated[int, typer.Option(help="Validation queries per template and level.")] = 1_000,
+    test: Annotated[int, typer.Option(help="Test queries per template and level.")] = 1_000,
+    max_answers: Annotated[int, typer.Option(help="Leave out queries with more answers to rank.")] = 100,
+    templates: Annotated[str | None, typer.Option(help="Names, separated by commas; all by default.")] = None,
+    template: Annotated[
+        list[str] | None, typer.Option(help="Your own, as NAME=EXPRESSION: 'ci=?c1 and (?r1 value ?e1)'.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same benchmark.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Threads; one per processor by default.")] = None,
+) -> None:
+    """Split the facts, sample queries, answer them exactly."""
+    from tarbox.benchmark.building import build_benchmark
+    from tarbox.benchmark.options import BenchmarkOptions, Protocol, choose_shapes
+    from tarbox.kb.splits import SplitBy
+    from tarbox.kb.store import open_store
+
+    chosen = Protocol(protocol.value)
+    options = BenchmarkOptions(
+        protocol=chosen,
+        split=SplitBy(split.value),
+        counts=(train, valid, test),
+        max_answers=max_answers,
+        seed=seed,
+        shapes=choose_shapes(templates, template or [], chosen),
+        workers=workers if workers is not None else os.cpu_count() or 1,
+    )
+    facts = open_store(kb).facts
+    with _progress(options) as advance:
+        built = build_benchmark(facts, options, output, advance)
+    _report(built, output)
+
+
+@contextmanager
+def _progress(options: BenchmarkOptions) -> Iterator[Callable[[Task, int], None]]:
+    """A bar over all queries wanted; what it yields is told how far each task is."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tarbox.benchmark.sampling import tasks_of
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        wanted = sum(task.wanted for task in tasks_of(options))
+        line = bar.add_task("splitting", total=wanted)
+        done: dict[Task, int] = {}
+
+        def advance(task: Task, count: int) -> None:
+            done[task] = count
+            bar.update(line, completed=sum(list(done.values())), description=f"{task.template} {task.part}")
+
+        yield advance
+
+
+def _report(built: Built, output: Path) -> None:
+    """What was built, on standard output; what is lacking, on standard error."""
+    for sentence in built.shortfalls:
+        typer.echo(sentence, err=True)
+    counts = ", ".join(f"{count:,} {part}" for part, count in built.manifest["counts"].items())
+    typer.echo(f"{output}: {counts} queries ({built.manifest['protocol']} protocol)")

@@ -1,0 +1,224 @@
+"""`tarbox kb build`, `kb info` and `kb export`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tarbox.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tarbox.kb.build import Progress
+    from tarbox.kb.presets import Preset
+    from tarbox.kb.sources import Source
+
+WITH_REJECTED = 3
+_SHOWN = 20
+
+
+class Literals(Enum):
+    """What becomes of values such as dates and numbers."""
+
+    DROP = "drop"
+    KEEP = "keep"
+
+
+def build_kb(
+    sources: Annotated[
+        list[str] | None, typer.Argument(metavar="SOURCE...", help="Files, globs or folders: RDF, OWL, OBO, TSV, CSV.")
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the store.")] = Path("kb"),
+    preset: Annotated[str | None, typer.Option(help="academia, biomed, yago4 or dbpedia instead of sources.")] = None,
+    raw: Annotated[Path | None, typer.Option(help="The folder with a preset's downloaded files.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="The format of all sources, where suffix and content mislead.")
+    ] = None,
+    base: Annotated[str | None, typer.Option(help="IRI put before the ids of tables; resolves relative IRIs.")] = None,
+    literals: Annotated[Literals | None, typer.Option(help="Drop literal values, or keep them as entities.")] = None,
+    language: Annotated[str, typer.Option(help="The language of labels.")] = "en",
+    infer: Annotated[list[str] | None, typer.Option(help="Apply inverse, subproperty or same; repeatable.")] = None,
+    min_degree: Annotated[int | None, typer.Option(min=0, help="Leave out entities with fewer assertions.")] = None,
+    core: Annotated[bool, typer.Option(help="Repeat --min-degree until every entity meets it.")] = False,
+    memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
+    strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
+) -> None:
+    """Build a knowledge base from files."""
+    from tarbox.kb.build import BuildOptions, build
+    from tarbox.kb.inference import check_rules
+    from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.sources import find_sources
+    from tarbox.kb.staging import parse_memory
+
+    chosen = _find_preset(preset) if preset else None
+    if bool(sources) == bool(chosen):
+        raise ConfigError("give SOURCE files to `kb build`, or a --preset; not both, not neither.")
+    found, passed = (chosen.sources(raw), []) if chosen else find_sources(sources or [], format)
+    given: dict[str, Any] = {"language": language, "core": core, "infer": check_rules(infer or [])}
+    if literals is not None:
+        given["keep_literals"] = literals is Literals.KEEP
+    if min_degree is not None:
+        given["min_degree"] = min_degree
+    meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
+    options = BuildOptions(meaning, base, parse_memory(memory) if memory else None, strict)
+    with _progress(found) as progress:
+        store = build(found, output, options, progress)
+    _report(store.manifest, passed, output)
+    if chosen and chosen.paper_sizes:
+        _compare(store.manifest["counts"], chosen)
+    if store.manifest["report"]["rejections"]:
+        raise typer.Exit(WITH_REJECTED)
+
+
+def _find_preset(name: str) -> Preset:
+    from tarbox.kb.presets import PRESETS
+
+    if name not in PRESETS:
+        raise ConfigError(f"no preset '{name}'. There are: {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+@contextmanager
+def _progress(sources: list[Source]) -> Iterator[Progress]:
+    """A bar over the bytes of all sources, then a line for each stage; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from tarbox.kb.build import Progress
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading", total=sum(source.path.stat().st_size for source in sources))
+        behind: dict[Path, int] = {}
+
+        def advance(source: Source, position: int) -> None:
+            behind[source.path] = position
+            bar.update(task, completed=sum(behind.values()))
+
+        yield Progress(stage=lambda text: bar.update(task, description=text), bytes=advance)
+
+
+def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
+    """The table of what was read, kept and left out, on stdout; rejected lines and notes on stderr."""
+    from rich.console import Console
+    from rich.table import Table
+
+    report = manifest["report"]
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "statements", "what"):
+        table.add_column(heading, justify="right" if heading == "statements" else "left")
+    for source in manifest["sources"]:
+        table.add_row("read", f"{source['statements']:,}", f"{source['name']} ({source['format']})")
+    for reason, number in report["kept"].items():
+        table.add_row("kept", f"{number:,}", reason)
+    left_out = {"duplicate": report["duplicates"], **report["left_out"]}
+    for reason, number in left_out.items():
+        if number:
+            table.add_row("left out", f"{number:,}", reason)
+    if report["rejections"]:
+        table.add_row("rejected", f"{report['rejections']:,}", "lines that cannot be read, named on stderr")
+    console = Console(soft_wrap=True)
+    console.print(table)
+    console.print(_sizes(manifest["counts"]) + f" -> {output}", highlight=False)
+    for note in _notes(report, passed):
+        console.print(note, highlight=False, markup=False)
+    _print_rejected(manifest)
+
+
+def _sizes(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
+
+
+def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
+    for what, number in report["inferred"].items():
+        yield f"{number:,} {what}"
+    if report["obsolete_terms"]:
+        yield f"{report['obsolete_terms']:,} obsolete terms are left out"
+    if report["entities_below_min_degree"]:
+        yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
+    if report["both_entity_and_concept"]:
+        yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
+    if report["unused_labels"]:
+        yield f"{report['unused_labels']:,} labels belong to names that no fact uses"
+    for group in report["equivalent_concepts"][:_SHOWN]:
+        yield f"equivalent concepts: {', '.join(group[:_SHOWN])}"
+    if report["top_concepts"]:
+        yield f"top concepts (of more than half of the typed entities): {', '.join(report['top_concepts'][:_SHOWN])}"
+    for iri, fate in report["imports"].items():
+        yield f"import {iri}: {fate}"
+    for file in passed:
+        yield f"passed over (no known format): {file}"
+
+
+def _print_rejected(manifest: dict[str, Any]) -> None:
+    for line in manifest["rejected"]:
+        print(f"{line['file']}:{line['line']}: {line['reason']}", file=sys.stderr)
+    hidden = manifest["report"]["rejections"] - len(manifest["rejected"])
+    if hidden > 0:
+        print(f"and {hidden} more rejected lines", file=sys.stderr)
+
+
+def _compare(counts: dict[str, int], preset: Preset) -> None:
+    """Our sizes beside the paper's."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for heading in ("ours", *preset.paper_sizes):
+        table.add_column(heading, justify="right")
+    for name, number in counts.items():
+        theirs = [sizes.get(name) for sizes in preset.paper_sizes.values()]
+        table.add_row(name, f"{number:,}", *("" if size is None else f"{size:,}" for size in theirs))
+    Console().print(table)
+
+
+def show_kb(
+    path: Annotated[Path, typer.Argument(metavar="KB", help="A store.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw degrees, concept depths and sizes: .png, .svg or .pdf.")
+    ] = None,
+) -> None:
+    """Show what a knowledge base holds."""
+    from tarbox.kb.statistics import summarise
+    from tarbox.kb.store import open_store
+
+    store = open_store(path)
+    summary = summarise(store)
+    if plot is not None:
+        from tarbox.evaluation.plots import draw_degrees
+
+        draw_degrees(summary.histograms, plot)
+        print(f"drawn: {plot}", file=sys.stderr)
+    if as_json:
+        typer.echo(json.dumps(summary.to_json(), indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in summary.rows():
+        table.add_row(name, value)
+    Console(soft_wrap=True).print(table)
+
+
+def export_kb(
+    path: Annotated[Path, typer.Argument(metavar="KB", help="A store.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="FILE.nt or FILE.nt.gz; or a folder, for TSV tables.")],
+) -> None:
+    """Write a knowledge base as N-Triples, or as TSV tables."""
+    from tarbox.kb.export import export
+    from tarbox.kb.store import open_store
+
+    for file, rows in export(open_store(path).facts, output).items():
+        typer.echo(f"{file}: {rows:,} lines")

@@ -1,0 +1,71 @@
+"""The `tarbox` command: each subcommand is a function in a file of its own; heavy imports happen inside them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tarbox.cli import bench, bench_tables, kb
+from tarbox.cli.ask import ask
+from tarbox.cli.demo import demo
+from tarbox.cli.evaluate import evaluate
+from tarbox.core.errors import TarboxError
+from tarbox.version import __version__
+
+app = typer.Typer(
+    name="tarbox",
+    help="Multi-hop questions over an ontology and its knowledge graph, answered with entities and with concepts.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+kb_app = typer.Typer(help="Build, inspect and export knowledge bases.", no_args_is_help=True)
+bench_app = typer.Typer(help="Build, import and inspect benchmarks.", no_args_is_help=True)
+app.add_typer(kb_app, name="kb")
+app.add_typer(bench_app, name="bench")
+
+app.command()(demo)
+app.command()(ask)
+app.command("eval")(evaluate)
+kb_app.command("build")(kb.build_kb)
+kb_app.command("info")(kb.show_kb)
+kb_app.command("export")(kb.export_kb)
+bench_app.command("build")(bench.build)
+bench_app.command("import")(bench_tables.import_benchmark)
+bench_app.command("info")(bench_tables.show_benchmark)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tarbox {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=show_version)
+    ] = False,
+) -> None:
+    del version
+
+
+def run() -> None:
+    """The entry point: a user's mistake is one clear message on stderr and exit code 1, never a traceback."""
+    try:
+        app()
+    except TarboxError as error:
+        fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away: nothing to say, and no complaint at exit
+        sys.exit(1)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        fail(f"{error.strerror or error}{where}")
+
+
+def fail(message: str) -> None:
+    print(f"tarbox: {message}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,150 @@
+"""One toy ontology in every format gives one content hash."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tarbox.core.errors import SourceError
+from tarbox.kb.build import BuildOptions, build
+from tarbox.kb.interpretation import Interpretation
+from tarbox.kb.readers import READERS
+from tarbox.kb.sources import FORMATS, detect_format, find_sources
+
+BASE = "https://tarbox.example/toy#"
+TOYS = {
+    "ntriples": "toy.nt",
+    "nquads": "toy.nq",
+    "turtle": "toy.ttl",
+    "trig": "toy.trig",
+    "rdfxml": "toy.rdf",
+    "functional": "toy.ofn",
+    "owlxml": "toy.owx",
+    "manchester": "toy.omn",
+    "obo": "toy.obo",
+    "tsv": "tables",
+    "csv": "csv",
+}
+GENERAL = set(FORMATS) - {"gaf", "hpoa", "hpogenes"}  # annotation files of biology cannot express the toy
+
+
+def hash_of(source: Path | str, out: Path, *more: str) -> str:
+    sources, _ = find_sources([str(source), *more])
+    return str(build(sources, out, BuildOptions(base=BASE)).manifest["content_hash"])
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return hash_of(Path(__file__).parent / "toy" / "toy.nt", tmp_path_factory.mktemp("expected") / "kb")
+
+
+def test_every_format_has_a_reader_and_a_toy() -> None:
+    assert set(READERS) == set(FORMATS)
+    assert set(TOYS) == GENERAL
+
+
+@pytest.mark.parametrize("format", TOYS)
+def test_all_readers_agree(format: str, toy: Path, tmp_path: Path, expected: str) -> None:
+    sources, _ = find_sources([str(toy / TOYS[format])])
+    store = build(sources, tmp_path / "kb", BuildOptions(base=BASE))
+    assert {source.format for source in sources} == {format}
+    assert store.manifest["rejected"] == []
+    assert store.manifest["counts"] == {
+        "entities": 4,
+        "concepts": 4,
+        "relations": 2,
+        "assertions": 5,
+        "typings": 4,
+        "subsumptions": 3,
+    }
+    assert store.manifest["content_hash"] == expected
+
+
+def compress_zst(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", compress_zst)],
+)
+@pytest.mark.parametrize("name", ["toy.nt", "toy.ttl", "toy.ofn"])
+def test_compressed(name: str, suffix: str, compress: object, toy: Path, tmp_path: Path, expected: str) -> None:
+    assert callable(compress)
+    file = tmp_path / (name + suffix)
+    file.write_bytes(compress((toy / name).read_bytes()))
+    assert hash_of(file, tmp_path / "kb") == expected
+
+
+@pytest.mark.parametrize("format", [name for name in TOYS if name not in ("tsv", "csv", "nquads", "trig")])
+def test_format_is_told_by_content(format: str, toy: Path, tmp_path: Path) -> None:
+    file = tmp_path / "toy.owl"
+    shutil.copy(toy / TOYS[format], file)
+    assert detect_format(file) == format
+
+
+def test_line_based_turtle_is_read_by_line(toy: Path, tmp_path: Path) -> None:
+    file = tmp_path / "dump.ttl"
+    file.write_bytes(b"# started 2016\n" + (toy / "toy.nt").read_bytes())
+    assert detect_format(file) == "ntriples"
+    assert detect_format(toy / "toy.ttl") == "turtle"
+
+
+def test_sources_merge(toy: Path, tmp_path: Path, expected: str) -> None:
+    lines = (toy / "toy.nt").read_text().splitlines(keepends=True)
+    (tmp_path / "a.nt").write_text("".join(lines[::2]))
+    (tmp_path / "b.nt").write_text("".join(lines[1::2]))
+    assert hash_of(tmp_path / "*.nt", tmp_path / "kb") == expected
+    sources, _ = find_sources([str(tmp_path / "a.nt"), str(toy / "toy.ttl"), str(toy / "toy.obo")])
+    store = build(sources, tmp_path / "kb2", BuildOptions())
+    assert store.manifest["content_hash"] == expected
+    assert store.manifest["report"]["duplicates"] > 0
+
+
+def test_folder_passes_over_other_files(toy: Path, tmp_path: Path) -> None:
+    shutil.copy(toy / "toy.nt", tmp_path / "toy.nt")
+    (tmp_path / "notes.jsonl").write_text("{}\n")
+    sources, passed = find_sources([str(tmp_path)])
+    assert [source.path.name for source in sources] == ["toy.nt"]
+    assert [Path(file).name for file in passed] == ["notes.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("facts.xyz", b"nothing known", "unknown format"),
+        ("types.tsv", b"a\tb\tc\n", "3 columns where types has 2"),
+        ("facts.tsv", b"a\tb\n", "2 columns where facts has 3 or 4"),
+    ],
+)
+def test_unusable_files_are_explained(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=message):
+        hash_of(tmp_path / name, tmp_path / "kb")
+    assert not (tmp_path / "kb").exists()
+
+
+def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no such file"):
+        find_sources([str(tmp_path / "absent.nt")])
+    with pytest.raises(SourceError, match="no file of a known format in this folder"):
+        find_sources([str(tmp_path)])
+    with pytest.raises(SourceError, match="Known: ntriples"):
+        find_sources([str(tmp_path)], "n3")
+
+
+def test_ids_of_tables(tmp_path: Path) -> None:
+    (tmp_path / "relations.tsv").write_text('/m/01\tis a/b\t<http://example.org/x>\n/m/01\tborn\t"1977"\n')
+    sources, _ = find_sources([str(tmp_path / "relations.tsv")])
+    facts = build(sources, tmp_path / "kb", BuildOptions(Interpretation(keep_literals=True))).facts
+    assert list(facts.vocabulary.relations) == ["urn:tarbox:born", "urn:tarbox:is%20a%2Fb"]
+    assert list(facts.vocabulary.entities) == ['"1977"', "http://example.org/x", "urn:tarbox:%2Fm%2F01"]

@@ -1,0 +1,140 @@
+"""From names to ids: look-up, completion and binding."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarbox.core.errors import AmbiguousName, UnknownName
+from tarbox.core.ids import Role
+from tarbox.execution.binding import VocabularyResolver, bind
+from tarbox.execution.lookup import Lookup, NameSource, edit_distance
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.query.manchester import parse
+from tarbox.query.names import Name, NameForm
+from tarbox.query.templates import TEMPLATES
+
+NS = "https://tarbox.example/academia#"
+
+
+def test_bind_gives_shape_and_ids(vocabulary: Vocabulary, resolver: VocabularyResolver) -> None:
+    query = parse("interestedIn some ((inverse investigates value GeoffreyHinton) and (uses value Google))", resolver)
+    shape, ids = bind(query, vocabulary)
+    assert shape == TEMPLATES["ip"].shape
+    expected = [
+        2 * _id(vocabulary.relations, "interestedIn"),
+        2 * _id(vocabulary.relations, "investigates") + 1,
+        _id(vocabulary.entities, "GeoffreyHinton"),
+        2 * _id(vocabulary.relations, "uses"),
+        _id(vocabulary.entities, "Google"),
+    ]
+    assert ids.dtype == np.int32
+    assert ids.tolist() == expected
+
+
+def _id(names, local: str) -> int:  # type: ignore[no-untyped-def]
+    found = names.find(NS + local)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "local"),
+    [
+        (NameForm.WORD, "London", "London"),
+        (NameForm.WORD, "geoffreyhinton", "GeoffreyHinton"),
+        (NameForm.LABEL, "geoffrey hinton", "GeoffreyHinton"),
+        (NameForm.LABEL, "GeoffreyHinton", "GeoffreyHinton"),
+        (NameForm.WORD, "academia:Canada", "Canada"),
+        (NameForm.WORD, "Rock%20%27n%27%20Roll", "Rock%20%27n%27%20Roll"),
+        (NameForm.IRI, NS + "Canada", "Canada"),
+    ],
+)
+def test_resolve(form: NameForm, text: str, local: str, resolver: VocabularyResolver) -> None:
+    assert resolver.resolve(Role.ENTITY, Name(form, text)) == NS + local
+
+
+def test_a_name_of_several_things_lists_them(resolver: VocabularyResolver) -> None:
+    with pytest.raises(AmbiguousName, match="names 2 entities") as caught:
+        resolver.resolve(Role.ENTITY, Name(NameForm.LABEL, "london"))
+    assert caught.value.candidates == (f"<{NS}London>", f"<{NS}London_Ontario>")
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "message"),
+    [
+        (Role.ENTITY, "Londn", "no entity 'Londn' in academia. Did you mean 'London'"),
+        (Role.RELATION, "interestdIn", "Did you mean 'interestedIn'"),
+        (Role.ENTITY, "Hinton", "Did you mean 'GeoffreyHinton'"),
+        (Role.RELATION, "Person", "'Person' is a concept in academia, not a relation"),
+        (Role.CONCEPT, "Qxzzyv", "no concept 'Qxzzyv' in academia$"),
+        (Role.ENTITY, "http://elsewhere.org/Canada", "Did you mean 'Canada'"),
+    ],
+)
+def test_unknown(role: Role, text: str, message: str, resolver: VocabularyResolver) -> None:
+    form = NameForm.IRI if text.startswith("http") else NameForm.WORD
+    with pytest.raises(UnknownName, match=message):
+        resolver.resolve(role, Name(form, text))
+
+
+def test_completion(vocabulary: Vocabulary, resolver: VocabularyResolver) -> None:
+    lookup = resolver.lookup(Role.ENTITY)
+
+    def complete(prefix: str) -> list[str]:
+        return [vocabulary.entities.iri(row).removeprefix(NS) for row in lookup.complete(prefix)]
+
+    assert complete("goog") == ["Google"]
+    assert complete("hint") == ["GeoffreyHinton"]
+    assert set(complete("lon")) == {"London", "London_Ontario"}
+    assert complete("gogle") == ["Google"]
+    assert lookup.complete("gogle", forgiving=False) == []
+    assert complete("zzz") == []
+
+
+def test_an_empty_vocabulary_has_no_names() -> None:
+    empty = Vocabulary.of([])
+    lookup = Lookup(empty, empty.entities)
+    assert lookup.near("a") == []
+    assert lookup.complete("abc") == []
+    assert lookup.find("a", NameSource.LOCAL) == ()
+
+
+def test_misspelling_is_found_quickly_among_many() -> None:
+    generator = np.random.default_rng(0)
+    letters = generator.integers(97, 123, (100_000, 12)).astype(np.uint8)
+    names = [row.tobytes().decode() for row in letters]
+    vocabulary = Vocabulary.of([f"http://x.org/{name}" for name in names])
+    lookup = Lookup(vocabulary, vocabulary.entities)
+    lookup.near("warm up")
+    start = perf_counter()
+    for name in names[:20]:
+        swapped = name[:3] + name[4] + name[3] + name[5:-1]
+        assert lookup.near(swapped)[0] == name
+    assert perf_counter() - start < 3
+
+
+@given(st.text("abc", max_size=7), st.text("abc", max_size=7))
+def test_edit_distance_is_a_distance(a: str, b: str) -> None:
+    distance = edit_distance(a, b, 20)
+    assert distance == edit_distance(b, a, 20)
+    assert (distance == 0) == (a == b)
+    assert distance <= max(len(a), len(b))
+    assert distance <= _plain(a, b)
+    assert edit_distance(a, b, 1) == min(distance, 2)
+
+
+def _plain(a: str, b: str) -> int:
+    """Without swaps, from the definition."""
+    if not a or not b:
+        return len(a) + len(b)
+    if a[0] == b[0]:
+        return _plain(a[1:], b[1:])
+    return 1 + min(_plain(a[1:], b), _plain(a, b[1:]), _plain(a[1:], b[1:]))
+
+
+def test_a_swap_is_one_edit() -> None:
+    assert edit_distance("london", "lnodon", 3) == 1
