@@ -84,6 +84,10 @@ class DictGraph:
         return found
 
 
+class Others(set[int]):
+    """Every entity but these: so that `a and not b` is a difference, not an intersection with nearly everything."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class SetAlgebra:
@@ -91,6 +95,9 @@ class SetAlgebra:
 
     graph: DictGraph
     ids: dict[str, int]
+
+    def answers(self, shape: Query) -> Members:
+        return self._plain(evaluate(shape, self))
 
     def entity(self, name: str) -> Members:
         return {self.ids[name]}
@@ -101,18 +108,26 @@ class SetAlgebra:
     def exists(self, relation: str, direction: Direction, operand: Members) -> Members:  # noqa: ARG002
         number = self.ids[relation]
         found: Members = set()
-        for entity in operand:
+        for entity in self._plain(operand):
             found |= self.graph.reached.get(entity, {}).get(number, set())
         return found
 
     def intersection(self, operands: Sequence[Members]) -> Members:
-        return set.intersection(*operands)
+        plain = [operand for operand in operands if not isinstance(operand, Others)]
+        found = set.intersection(*(plain or [set(range(self.graph.entities))]))
+        for operand in operands:
+            if isinstance(operand, Others):
+                found = found - operand
+        return found
 
     def union(self, operands: Sequence[Members]) -> Members:
-        return set.union(*operands)
+        return set.union(*map(self._plain, operands))
 
     def complement(self, operand: Members) -> Members:
-        return set(range(self.graph.entities)) - operand
+        return set(operand) if isinstance(operand, Others) else Others(operand)
+
+    def _plain(self, operand: Members) -> Members:
+        return set(range(self.graph.entities)) - operand if isinstance(operand, Others) else operand
 
 
 @final
@@ -124,17 +139,20 @@ class CostAlgebra:
     earlier: DictGraph
     ids: dict[str, int]
 
-    def entity(self, name: str) -> Costs:
+    def costs(self, shape: Query) -> Costs:
+        return self._plain(evaluate(shape, self))
+
+    def entity(self, name: str) -> Costs | Others:
         return {self.ids[name]: 0}
 
-    def concept(self, name: str) -> Costs:
+    def concept(self, name: str) -> Costs | Others:
         before = self.earlier.entities_of.get(self.ids[name], set())
         return {entity: int(entity not in before) for entity in self.graph.entities_of.get(self.ids[name], set())}
 
-    def exists(self, relation: str, direction: Direction, operand: Costs) -> Costs:  # noqa: ARG002
+    def exists(self, relation: str, direction: Direction, operand: Costs | Others) -> Costs | Others:  # noqa: ARG002
         number = self.ids[relation]
         found: Costs = {}
-        for entity, cost in operand.items():
+        for entity, cost in self._plain(operand).items():
             before = self.earlier.reached.get(entity, {}).get(number, set())
             for member in self.graph.reached.get(entity, {}).get(number, set()):
                 total = cost if member in before else cost + 1
@@ -142,19 +160,28 @@ class CostAlgebra:
                     found[member] = total
         return found
 
-    def intersection(self, operands: Sequence[Costs]) -> Costs:
-        common = set(operands[0]).intersection(*operands[1:])
-        return {x: sum(operand[x] for operand in operands) for x in common}
+    def intersection(self, operands: Sequence[Costs | Others]) -> Costs | Others:
+        plain = [operand for operand in operands if isinstance(operand, dict)]
+        if not plain:
+            plain = [self._plain(Others())]
+        common = set(plain[0]).intersection(*plain[1:])
+        common.difference_update(*(operand for operand in operands if isinstance(operand, Others)))
+        return {x: sum(operand[x] for operand in plain) for x in common}
 
-    def union(self, operands: Sequence[Costs]) -> Costs:
+    def union(self, operands: Sequence[Costs | Others]) -> Costs | Others:
         found: Costs = {}
         for operand in operands:
-            for x, cost in operand.items():
+            for x, cost in self._plain(operand).items():
                 found[x] = min(cost, found.get(x, cost))
         return found
 
-    def complement(self, operand: Costs) -> Costs:
-        return dict.fromkeys(set(range(self.graph.entities)) - set(operand), 0)
+    def complement(self, operand: Costs | Others) -> Costs | Others:
+        return dict.fromkeys(operand, 0) if isinstance(operand, Others) else Others(operand)
+
+    def _plain(self, operand: Costs | Others) -> Costs:
+        if isinstance(operand, Others):
+            return dict.fromkeys(set(range(self.graph.entities)) - operand, 0)
+        return operand
 
     def concepts(self, entities: Costs) -> Costs:
         found: Costs = {}
@@ -235,8 +262,8 @@ class DictSampler:
         return None if concepts is None else (-2, concepts[random.below(len(concepts))])
 
     def _judge(self, shape: Query, ids: Row, names: dict[str, int], missing: bool) -> Found | None:
-        answers = evaluate(shape, SetAlgebra(self.graph, names))
-        before = evaluate(shape, SetAlgebra(self.earlier, names)) if self.earlier is not None else set()
+        answers = SetAlgebra(self.graph, names).answers(shape)
+        before = SetAlgebra(self.earlier, names).answers(shape) if self.earlier is not None else set()
         targets = answers - before
         if len(targets) > self.most or not answers:
             return None
@@ -253,7 +280,7 @@ class DictSampler:
 
     def _missing(self, shape: Query, names: dict[str, int]) -> tuple[Costs, Costs]:
         algebra = CostAlgebra(self.graph, self.earlier or self.graph, names)
-        entities = evaluate(shape, algebra)
+        entities = algebra.costs(shape)
         return entities, algebra.concepts(entities)
 
 

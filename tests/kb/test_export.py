@@ -17,7 +17,8 @@ from tarbox.kb.store import Store
 from .conftest import BuildTurtle
 
 TEXT = """:a a :C ; :p :b , "x \\"y\\" \\\\ z"@en ; rdfs:label "A \\t tab and\\nnewline" ; skos:altLabel "other" .
-:b a :D . :C rdfs:subClassOf :D . :Unused a owl:Class ; rdfs:label "é" . :q a owl:ObjectProperty . :i a owl:NamedIndividual ."""
+:b a :D . :C rdfs:subClassOf :D . :Unused a owl:Class ; rdfs:label "é" . :q a owl:ObjectProperty .
+:i a owl:NamedIndividual ."""
 
 
 def rebuild(source: Path, out: Path) -> Store:

@@ -15,6 +15,7 @@ from tarbox.core.errors import SourceError
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
 from tarbox.kb.readers import READERS
+from tarbox.kb.readers.dumps import RULES
 from tarbox.kb.sources import FORMATS, detect_format, find_sources
 
 BASE = "https://tarbox.example/toy#"
@@ -31,7 +32,7 @@ TOYS = {
     "tsv": "tables",
     "csv": "csv",
 }
-GENERAL = set(FORMATS) - {"gaf", "hpoa", "hpogenes"}  # annotation files of biology cannot express the toy
+GENERAL = set(FORMATS) - {"gaf", "hpoa", "genes_to_phenotype"}  # annotation files of biology cannot express the toy
 
 
 def hash_of(source: Path | str, out: Path, *more: str) -> str:

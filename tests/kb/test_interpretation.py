@@ -43,7 +43,7 @@ def left_out(store: Store) -> dict[str, int]:
 
 def test_roles(build_turtle: BuildTurtle) -> None:
     store = build_turtle(
-        ":a a :C ; :p :b . :C rdfs:subClassOf :D . :E a owl:Class . :q a owl:ObjectProperty . :i a owl:NamedIndividual ."
+        ":a a :C ; :p :b . :C rdfs:subClassOf :D . :E a owl:Class . :q a owl:ObjectProperty .:i a owl:NamedIndividual ."
     )
     assert names(store, Role.ENTITY) == ["a", "b", "i"]
     assert names(store, Role.CONCEPT) == ["C", "D", "E"]

@@ -28,6 +28,7 @@ def demo(
     from tarbox.cli.answer_tables import Form, Printer
     from tarbox.cli.ask import Question
     from tarbox.kb.build import BuildOptions, build
+    from tarbox.kb.facts import KINDS
     from tarbox.kb.presets import PRESETS
     from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -35,7 +36,7 @@ def demo(
     store = output / "academia"
     preset = PRESETS["academia"]
     counts = build(preset.sources(None), store, BuildOptions(preset.interpretation)).manifest["counts"]
-    console.print(f"Built {store}: " + ", ".join(f"{number:,} {name}" for name, number in counts.items()) + ".\n")
+    console.print(f"Built {store}: " + ", ".join(f"{counts[name]:,} {name}" for name in KINDS) + ".\n")
     kb = KnowledgeBase.load(store)
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")

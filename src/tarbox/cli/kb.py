@@ -135,7 +135,9 @@ def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
 
 
 def _sizes(counts: dict[str, int]) -> str:
-    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    from tarbox.kb.facts import KINDS
+
+    return ", ".join(f"{counts[name]:,} {name}" for name in KINDS)
 
 
 def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
@@ -176,9 +178,11 @@ def _compare(counts: dict[str, int], preset: Preset) -> None:
     table.add_column("")
     for heading in ("ours", *preset.paper_sizes):
         table.add_column(heading, justify="right")
-    for name, number in counts.items():
+    from tarbox.kb.facts import KINDS
+
+    for name in KINDS:
         theirs = [sizes.get(name) for sizes in preset.paper_sizes.values()]
-        table.add_row(name, f"{number:,}", *("" if size is None else f"{size:,}" for size in theirs))
+        table.add_row(name, f"{counts[name]:,}", *("" if size is None else f"{size:,}" for size in theirs))
     Console().print(table)
 
 

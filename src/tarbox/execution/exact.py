@@ -53,7 +53,8 @@ class Answer:
 
 def answer_query(query: Query, index: Index) -> Answer:
     """The answers to one query at both levels."""
-    from tarbox.execution.kernels import count_concepts, list_range
+    from tarbox.execution.batches import count_concepts
+    from tarbox.execution.kernels import list_range
 
     with _result(query, index) as (space, row):
         list_range(space, row, 0, index.entities)
@@ -85,7 +86,8 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
 
     Returns the entities by query, the concepts by query, and for every concept answer its count.
     """
-    from tarbox.execution.kernels import Sheet, answer_batch, make_space
+    from tarbox.execution.batches import Sheet, answer_batch
+    from tarbox.execution.kernels import make_space
 
     program = compile_shape(shape)
     table = np.ascontiguousarray(ids, np.int32).reshape(-1, program.width)

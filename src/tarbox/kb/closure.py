@@ -29,7 +29,7 @@ class Rows:
     @classmethod
     def of(cls, rows: Ids, columns: Ids, height: int, width: int) -> Rows:
         """From coordinates in any order; duplicates count once."""
-        return cls.of_keys(np.unique(_keys(rows, columns, width)), height, width)
+        return cls.of_keys(_distinct(_keys(rows, columns, width)), height, width)
 
     @classmethod
     def of_keys(cls, keys: Keys, height: int, width: int) -> Rows:
@@ -56,11 +56,8 @@ class Rows:
 
     def gather(self, rows: Ids) -> tuple[NDArray[np.int64], Ids]:
         """All columns of the given rows, one after the other, and for each the position in `rows` it came from."""
-        sizes = self.sizes()[rows]
-        origin = np.repeat(np.arange(len(rows)), sizes)
-        ends = np.cumsum(sizes)
-        within = np.arange(len(origin)) - np.repeat(ends - sizes, sizes)
-        return origin, self.columns[self.offsets[rows][origin] + within]
+        origin, places = _ranges(self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows])
+        return origin, self.columns[places]
 
 
 @final
@@ -83,21 +80,11 @@ class Hierarchy:
     def of(cls, subs: Ids, supers: Ids, size: int) -> Hierarchy:
         parents = Rows.of(subs, supers, size, size)
         order, group = _components(parents)
-        members: dict[int, list[int]] = {}
-        for concept, least in enumerate(group.tolist()):
-            members.setdefault(least, []).append(concept)
-        above: dict[int, Ids] = {}
-        depth = np.zeros(size, np.int32)
-        for least in order:  # super-concepts come before their sub-concepts
-            own = np.array(members[least], np.int32)
-            _, direct = parents.gather(own)
-            outer = np.unique(group[direct])
-            outer = outer[outer != least]
-            above[least] = np.unique(np.concatenate([own, *(above[g] for g in outer.tolist())]))
-            depth[own] = 1 + max((int(depth[g]) for g in outer.tolist()), default=-1)
-        columns = [above[g] for g in group.tolist()]
-        offsets = np.concatenate([[0], np.cumsum([len(c) for c in columns])]).astype(np.int64)
-        ancestors = Rows(offsets, np.concatenate(columns) if columns else np.empty(0, np.int32))
+        below, above = (group[ids] for ids in parents.coordinates())
+        outer = below != above
+        over = Rows.of(below[outer], above[outer], size, size)
+        depth = _depths(order, over)[group]
+        ancestors = _ancestors(group, over, depth)
         return cls(parents, ancestors, ancestors.transpose(size), group, depth)
 
     def __len__(self) -> int:
@@ -159,6 +146,54 @@ class Instances:
 
 def _keys(rows: Ids, columns: Ids, width: int) -> Keys:
     return rows.astype(np.int64) * max(width, 1) + columns
+
+
+def _distinct(keys: Keys) -> Keys:
+    """Sorted, each once. Quicker than numpy's `unique`, which hashes."""
+    keys = np.sort(keys)
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers of all ranges start, start + 1, ..., one after the other, and for each which range it is of."""
+    origin = np.repeat(np.arange(len(sizes)), sizes)
+    shift = starts - (np.cumsum(sizes) - sizes)
+    return origin, np.arange(len(origin)) + shift[origin]
+
+
+def _depths(order: list[int], over: Rows) -> Ids:
+    """[C] the longest chain upwards from each group, at its least member; `order` has super-concepts first."""
+    depth = np.zeros(len(over), np.int32).tolist()
+    offsets, columns = over.offsets.tolist(), over.columns.tolist()
+    for least in order:
+        depth[least] = 1 + max((depth[group] for group in columns[offsets[least] : offsets[least + 1]]), default=-1)
+    return np.array(depth, np.int32)
+
+
+def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
+    """The reflexive and transitive closure, level by level: the groups of one depth at a time, together."""
+    size = len(group)
+    concepts = np.arange(size, dtype=np.int32)
+    members = Rows.of(group, concepts, size, size)
+    heads = concepts[group == concepts]
+    heads = heads[np.argsort(depth[heads], kind="stable")]
+    levels = np.split(heads, np.flatnonzero(np.diff(depth[heads])) + 1)
+    found = np.empty(8 * size, np.int32)  # the ancestors of the groups done, at start[g] : start[g] + length[g]
+    start, length, filled = np.zeros(size, np.int64), np.zeros(size, np.int64), 0
+    for level in levels:
+        itself, own = members.gather(level)
+        child, direct = over.gather(level)
+        through, places = _ranges(start[direct], length[direct])
+        rows, columns = np.append(itself, child[through]), np.append(own, found[places])
+        reached = Rows.of(rows.astype(np.int32), columns, len(level), size)
+        more = len(reached.columns)
+        if filled + more > len(found):
+            found = np.append(found, np.empty(max(more, len(found)), np.int32))
+        found[filled : filled + more] = reached.columns
+        start[level], length[level] = filled + reached.offsets[:-1], reached.sizes()
+        filled += more
+    _, places = _ranges(start[group], length[group])
+    return Rows(np.append(0, np.cumsum(length[group])), found[places])
 
 
 def _components(edges: Rows) -> tuple[list[int], Ids]:

@@ -14,6 +14,7 @@ from tarbox.kb.vocabulary import Vocabulary
 Ids = NDArray[np.int32]
 NO_SPLIT = -1
 SPLITS = ("train", "valid", "test")
+KINDS = ("entities", "concepts", "relations", "assertions", "typings", "subsumptions")
 
 
 @final

