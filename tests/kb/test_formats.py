@@ -32,7 +32,7 @@ TOYS = {
     "tsv": "tables",
     "csv": "csv",
 }
-GENERAL = set(FORMATS) - {"gaf", "hpoa", "genes_to_phenotype"}  # annotation files of biology cannot express the toy
+GENERAL = set(FORMATS) - {"gaf", "hpoa", "hpo-genes", *RULES}  # files of one kind of fact cannot express the toy
 
 
 def hash_of(source: Path | str, out: Path, *more: str) -> str:

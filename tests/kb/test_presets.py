@@ -147,7 +147,7 @@ def test_a_dump_names_what_to_download(tmp_path: Path, name: str) -> None:
     present = [source.path for source in preset.sources(tmp_path)]
     with pytest.raises(SourceError, match="needs --raw DIR") as caught:
         preset.sources(None)
-    assert all(path.name.removesuffix(path.suffix) in str(caught.value) for path in present)
+    assert all(path.name in str(caught.value) for path in present)
     present[0].unlink()
     with pytest.raises(SourceError, match="Download") as caught:
         preset.sources(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -54,6 +55,9 @@ def options(
 
 def run() -> None:
     """The entry point: a user's mistake is one clear message on stderr and exit code 1, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character shows a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except TarboxError as error:

