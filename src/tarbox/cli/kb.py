@@ -183,7 +183,10 @@ def _compare(counts: dict[str, int], preset: Preset) -> None:
     for name in KINDS:
         theirs = [sizes.get(name) for sizes in preset.paper_sizes.values()]
         table.add_row(name, f"{counts[name]:,}", *("" if size is None else f"{size:,}" for size in theirs))
-    Console().print(table)
+    console = Console(soft_wrap=True)
+    console.print(table)
+    for where, least in preset.thresholds.items():
+        console.print(f"--min-degree {least}: {where}", highlight=False)
 
 
 def show_kb(
