@@ -75,7 +75,7 @@ def test_top_concepts_and_information() -> None:
 
 
 def test_a_deep_chain_needs_no_recursion() -> None:
-    size = 5000
+    size = 1500
     chain = np.arange(size - 1, dtype=np.int32)
     tree = Hierarchy.of(chain, chain + 1, size)
     assert tree.depth.tolist() == list(range(size - 1, -1, -1))

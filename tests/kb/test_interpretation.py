@@ -215,7 +215,7 @@ predicates = st.sampled_from(
 statements = st.tuples(terms.filter(lambda t: t != '"l"'), predicates, terms)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(statements, min_size=1, max_size=12), st.booleans())
 def test_every_statement_is_accounted_for(
     build_turtle: BuildTurtle, rows: list[tuple[str, str, str]], literals: bool
