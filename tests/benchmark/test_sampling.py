@@ -84,7 +84,8 @@ def test_every_attempt_equals_that_of_the_sampler_over_sets(split, grounds, part
     collector.advance()
     catch = Catch.of(collector._haul, int(collector._outcomes[ACCEPTED]), grounds[part].hard)
     seed = OPTIONS.derive_seed(part, name)
-    found = [f for f in (slow.attempt(SHAPES[name], seed, number) for number in range(attempts)) if f is not None]
+    drawn = (slow.attempt(SHAPES[name], seed, number) for number in range(attempts))
+    found = list({f.ids: f for f in drawn if f is not None}.values())
     assert [f.ids for f in found] == [tuple(row) for row in catch.ids.tolist()]
     assert len(found) > 3
     for number, expected in enumerate(found):
@@ -194,6 +195,14 @@ def test_a_tiny_graph_yields_fewer_queries_and_says_so(assertions):
         assert len(queries.ids) < 50
         assert f"{name} train: " in queries.shortfall()
         assert "of the 50 wanted" in queries.shortfall()
+
+
+def test_without_typings_entities_alone_decide_when_to_stop(facts):
+    untyped = facts.with_typings(facts.typed < 0)
+    ground = Ground(Index.of(untyped), False, np.zeros(12, np.bool_))
+    queries = sample_task(Task("2p", TEMPLATES["2p"].shape, "train", 50), ground, BenchmarkOptions())
+    assert queries.attempts < 5_000
+    assert "50 at entity level and 0 at concept level of the 50 wanted" in queries.shortfall()
 
 
 def test_an_empty_vocabulary_yields_nothing():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from tarbox.core.ids import Role
@@ -89,6 +90,16 @@ def test_one_walk_finds_both_graphs_answers_and_the_missing_links(make_maker, se
         assert before == costs.smaller.entities(query)
         assert concepts == costs.concepts(expected)
         assert concepts_before == set(costs.smaller.concepts(query))
+
+
+def test_with_many_concepts_the_groups_are_walked(make_maker):
+    maker = make_maker(1)
+    larger = maker.facts(assertions=40, typings=12)
+    index = Index.of(larger, larger.with_typings(larger.typed % 3 > 0))
+    wide = replace(index, graph=index.graph._replace(kind_bits=np.zeros((0, 0), np.uint64)))
+    for _ in range(100):
+        query = maker.query()
+        assert list(walk_both(query, index)) == list(walk_both(query, wide))
 
 
 def test_everything_costs_nothing(maker):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
@@ -14,11 +15,20 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.counting import Counting
 from tarbox.models.registry import MODELS, find_model
+from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
+from tarbox.models.tar import Tar, TarConfig
 from tarbox.query.algebra import And, Or, Query, operands, slots, with_operands
 from tarbox.query.templates import TEMPLATES
 
-UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {"counting": Counting.from_facts}
+
+def untrained_tar(facts: Facts) -> Scorer:
+    """In double precision, as the laws are exact."""
+    torch.manual_seed(5)
+    return Tar(TarConfig(dimension=12, initial_range=0.8), sizes_of(facts)).double()
+
+
+UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {"counting": Counting.from_facts, "tar": untrained_tar}
 """How each registered model is made for the laws below."""
 
 
@@ -97,3 +107,11 @@ def test_an_unknown_model_is_said_with_its_nearest_name() -> None:
         find_model("countin")
     with pytest.raises(ConfigError, match="There are: counting"):
         find_model("xyz")
+
+
+def test_a_model_of_the_user_is_named_by_its_module() -> None:
+    assert find_model("tarbox.models.tar:Tar") is Tar
+    with pytest.raises(ConfigError, match=r"no model 'tarbox\.nowhere:Tar'.*package\.module:Class"):
+        find_model("tarbox.nowhere:Tar")
+    with pytest.raises(ConfigError, match=r"no model 'tarbox\.models\.tar:Nothing'"):
+        find_model("tarbox.models.tar:Nothing")

@@ -23,12 +23,15 @@ NO_PATH: Final = 0  # the entity has no relation to go on with
 DEGENERATE: Final = 1  # a branch that its sibling makes idle
 NO_TARGET: Final = 2  # nothing to rank
 TOO_MANY: Final = 3  # more targets than allowed
-ACCEPTED: Final = 4
-OUTCOMES: Final = 5
+REPEATED: Final = 4  # drawn before
+ACCEPTED: Final = 5
+OUTCOMES: Final = 6
+PROBES: Final = 32  # how far a key may lie from its place among the keys of queries drawn before
 TRIES: Final = 8  # how often a relation is drawn anew when it would lead straight back
 
 Random = NDArray[np.uint64]
 Outcomes = NDArray[np.int64]
+Keys = NDArray[np.uint64]
 
 
 class Rules(NamedTuple):
@@ -44,12 +47,14 @@ class Rules(NamedTuple):
 class Haul(NamedTuple):
     """Room for accepted queries: `ids` [Q, slots] and, one query after the other in `values`, four segments that end
     at `ends[q]`: entity targets, other entity answers, concept targets, other concept answers. `missing` counts the
-    held-out facts that the value at the same place needs."""
+    held-out facts that the value at the same place needs. `drawn` holds the keys of queries judged before, by hashing;
+    its length is a power of two."""
 
     ids: Ids
     ends: NDArray[np.int64]
     values: Ids
     missing: NDArray[np.int8]
+    drawn: Keys
 
 
 @compiled
@@ -173,6 +178,28 @@ def arrange_siblings(program: Program, ids: Ids) -> bool:
 
 
 @compiled
+def key_of(ids: Ids) -> np.uint64:
+    """A number other than zero that two different queries share once in 2**63."""
+    key = np.uint64(len(ids))
+    for value in ids:
+        key = (key ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    return key | np.uint64(1)
+
+
+@compiled
+def place_of(drawn: Keys, key: np.uint64) -> int:
+    """Where the key stands or can be put; -1 where there is no room near its place."""
+    mask = len(drawn) - 1
+    start = np.int64(key >> np.uint64(1)) & mask
+    for step in range(PROBES):
+        place = (start + step) & mask
+        if drawn[place] == 0 or drawn[place] == key:
+            return int(place)
+    return -1
+
+
+@compiled
 def is_target(state: int, hard: bool) -> bool:
     """Whether an answer with this byte is to be ranked."""
     return state & 127 != 0 and not (hard and state & 128)
@@ -187,6 +214,16 @@ def count_targets(space: Space, row: int, rules: Rules, first: int) -> int:
         node = listed[place]
         if is_target(int(states[node]) ^ default, rules.hard):
             found += 1 if first == 0 or not never[node - first] else 0
+    return found
+
+
+@compiled
+def has_late_types(graph: Graph, space: Space, row: int) -> bool:
+    """Whether a node that a row lists has a held-out typing: without one, easy entities have easy concepts only."""
+    late, listed = graph.late_types, space.listed[row]
+    found = False
+    for place in range(space.sizes[row]):
+        found |= late[listed[place]]
     return found
 
 
@@ -219,7 +256,7 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
     if space.defaults[row]:
         list_range(space, row, 0, graph.entities)
     entities = count_targets(space, row, rules, 0)
-    if entities > rules.most or (entities == 0 and not rules.hard):
+    if entities > rules.most or (entities == 0 and not (rules.hard and has_late_types(graph, space, row))):
         clear(space, row)
         return TOO_MANY if entities else NO_TARGET
     concept_row = space.rows[1]
@@ -255,7 +292,7 @@ def sample_block(
     seed, first, last = span
     random = np.empty(1, np.uint64)
     outcomes = np.zeros(OUTCOMES, np.int64)
-    accepted = 0
+    drawn, accepted = haul.drawn, 0
     for attempt in range(first, last):
         if accepted == len(haul.ids):
             return attempt, accepted, outcomes
@@ -265,8 +302,14 @@ def sample_block(
         if outcome == ACCEPTED and not arrange_siblings(program, ids):
             outcome = DEGENERATE
         if outcome == ACCEPTED:
-            row = run(graph, program, ids, space)
-            outcome = keep(graph, space, rules, row, haul, accepted)
+            key = key_of(ids)
+            place = place_of(drawn, key)
+            if place >= 0 and drawn[place] == key:
+                outcome = REPEATED
+            else:
+                outcome = keep(graph, space, rules, run(graph, program, ids, space), haul, accepted)
+                if place >= 0 and outcome >= 0:
+                    drawn[place] = key
         if outcome < 0:
             return attempt, accepted, outcomes
         outcomes[outcome] += 1

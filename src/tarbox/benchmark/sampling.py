@@ -30,17 +30,22 @@ from tarbox.query.algebra import Query
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import Rules
 
-ATTEMPTS_PER_QUERY: Final = 200
+ATTEMPTS_PER_QUERY: Final = 100
 ATTEMPTS_AT_LEAST: Final = 200_000
-PATIENCE: Final = 50_000  # attempts in a row without a new query, after which a task gives up
-CHUNK: Final = 1_024  # attempts between two looks at the result
+PATIENCE: Final = 50_000  # attempts that must bring at least `PATIENCE_YIELD` new queries, or a task gives up
+PATIENCE_YIELD: Final = 10
+CHUNK: Final = 1_024  # attempts between two looks at the result, at first
+LONGEST_CHUNK: Final = 1 << 15
+HAUL: Final = 4_096  # queries held at a time
 ROOM: Final = 1 << 22  # answers held at a time
+DRAWN: Final = 1 << 20  # queries remembered, so that none is answered twice
 
 REASONS: Final = (
     "the walk met an entity without a relation to go on with",
     "one branch made another idle",
     "there was no answer to ask for",
     "there were too many answers",
+    "the query had been drawn before",
 )
 """What the attempts that found no query came to, by the kernel's outcome."""
 
@@ -92,6 +97,10 @@ class Ground:
     @classmethod
     def of(cls, stage: Stage, never: NDArray[np.bool_]) -> Ground:
         return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
+
+    def has_instances(self) -> bool:
+        """Whether any concept that may be a target has an instance."""
+        return bool(self.index.instances.entities_of.sizes()[~self.never].any())
 
 
 Progress = Callable[[Task, int], None]
@@ -148,20 +157,20 @@ class Collector:
         self._space = make_space(self._program.depth, nodes)
         room = max(ROOM, nodes)
         self._haul = Haul(
-            np.empty((CHUNK, self._program.width), np.int32),
-            np.empty((CHUNK, 4), np.int64),
+            np.empty((HAUL, self._program.width), np.int32),
+            np.empty((HAUL, 4), np.int64),
             np.empty(room, np.int32),
             np.empty(room, np.int8),
+            np.zeros(DRAWN, np.uint64),
         )
         honest = options.protocol is Protocol.HONEST
         self._rules: Rules = Rules(ground.hard, honest, options.max_answers, ground.never)
         self._seed = options.derive_seed(task.part, task.template)
         self._random = np.random.default_rng(self._seed)
-        self._attempts, self._fruitless = 0, 0
+        self._attempts, self._checked, self._found_then, self._worthwhile = 0, 0, 0, True
         self._outcomes = np.zeros(OUTCOMES, np.int64)
-        shared = (
-            options.protocol is Protocol.PAPER and ground.hard
-        )  # one graph for both: each takes half of its queries
+        # the paper's validation and test draw from one graph: each takes half of its queries
+        shared = options.protocol is Protocol.PAPER and ground.hard
         self._half = int(task.part == "test") if shared else None
         self._limit = max(ATTEMPTS_AT_LEAST, ATTEMPTS_PER_QUERY * task.wanted) if ground.index.entities else 0
         self._seen: set[bytes] = set()
@@ -171,24 +180,29 @@ class Collector:
         self._queries = 0
 
     def count(self) -> int:
-        return min(self._counts.values())
+        """The queries found at the level that has fewest; without instances there is only one level."""
+        counted = Level if self._ground.has_instances() else (Level.ENTITY,)
+        return min(self._counts[level] for level in counted)
 
     def unfinished(self) -> bool:
-        return self.count() < self._task.wanted and self._attempts < self._limit and self._fruitless < PATIENCE
+        return self._worthwhile and self.count() < self._task.wanted and self._attempts < self._limit
 
     def advance(self) -> None:
-        """One call of the kernel: at most `CHUNK` attempts."""
+        """One call of the kernel: the attempts that should bring what is still wanted, within bounds."""
         from tarbox.benchmark.kernels import sample_block
 
-        span = (self._seed, self._attempts, min(self._attempts + CHUNK, self._limit))
+        needed = (self._task.wanted - self.count()) * self._attempts // max(self.count(), 1)
+        last = self._attempts + min(max(needed, CHUNK), LONGEST_CHUNK)
+        span = (self._seed, self._attempts, min(last, self._limit))
         reached, accepted, outcomes = sample_block(
             self._ground.index.graph, self._program, self._rules, span, self._space, self._haul
         )
         self._outcomes += outcomes
-        before = self._queries
         self._keep(Catch.of(self._haul, accepted, self._ground.hard))
-        self._fruitless = 0 if self._queries > before else self._fruitless + reached - self._attempts
         self._attempts = reached
+        if self._attempts - self._checked >= PATIENCE:
+            self._worthwhile = self._queries - self._found_then >= PATIENCE_YIELD
+            self._checked, self._found_then = self._attempts, self._queries
 
     def _keep(self, catch: Catch) -> None:
         """Takes from the catch what is new and still wanted."""

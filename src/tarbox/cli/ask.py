@@ -15,13 +15,14 @@ from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
 if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer
     from tarbox.service.knowledge_base import KnowledgeBase
+    from tarbox.service.reasoner import Reasoner
 
 WITH_REJECTED = 3
 """The exit code of a command that is done, with lines rejected."""
 
 
 def ask(
-    source: Annotated[Path, typer.Argument(metavar="KB", help="A store.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="RUN|KB", help="A run, or a store.", show_default=False)],
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY", help="A class expression in Manchester syntax.", show_default=False)
     ] = None,
@@ -36,19 +37,25 @@ def ask(
         Path | None, typer.Option("--set", help="Describe the entities of this file, one a line, by concepts.")
     ] = None,
 ) -> None:
-    """Answer a question with entities and with the concepts that describe them."""
-    if [query is None, file is None, entities is None].count(False) != 1:
+    """Answer a question with entities and with the concepts that describe them; without one, open a prompt."""
+    prompting = query is None and file is None and entities is None and sys.stdin.isatty()
+    if not prompting and [query is None, file is None, entities is None].count(False) != 1:
         raise typer.BadParameter("give one of: a QUERY, --file QUERIES, --set FILE")
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
     from tarbox.cli.answer_tables import Form, Printer
     from tarbox.service.knowledge_base import KnowledgeBase
 
-    kb = KnowledgeBase.load(source)
+    reasoner = _open_reasoner(source)
+    kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    question = Question(kb, Printer(kb, form, many=file is not None), k or None, sparql, explain)
+    question = Question(kb, Printer(kb, form, many=file is not None), k or None, sparql, explain, reasoner)
     rejected = 0
-    if query is not None:
+    if prompting:
+        from tarbox.cli.prompt import converse
+
+        converse(question)
+    elif query is not None:
         question.put(query)
     elif file is not None:
         rejected = question.put_all(file)
@@ -61,19 +68,23 @@ def ask(
 @final
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How questions are put and answers shown: the options of one call. `k` is None for all answers."""
+    """How questions are put and answers shown: the options of one call. `k` is None for all answers.
+
+    Without a `reasoner` the answers are those that follow from the facts.
+    """
 
     kb: KnowledgeBase
     printer: Printer
     k: int | None
     sparql: bool = False
     explain: bool = False
+    reasoner: Reasoner | None = None
 
     def put(self, text: str) -> None:
         from tarbox.service.explanations import explain
 
         query = self.kb.parse(text, self.sparql)
-        answers = replace(self.kb.answer(query, self.k), query=text)
+        answers = replace((self.reasoner or self.kb).answer(query, self.k), query=text)
         self.printer.show(answers, self.kb.describe(query), explain(query, self.kb) if self.explain else None)
 
     def put_all(self, file: Path) -> int:
@@ -103,6 +114,17 @@ class Question:
         shown = replace(answers, entities=answers.entities[: self.k], concepts=answers.concepts[: self.k])
         self.printer.show(shown, f"{len(set(members)):,} entities of {file}", None)
         return rejected
+
+
+def _open_reasoner(source: Path) -> Reasoner | None:
+    """The reasoner of a run; none where the source is no run."""
+    from tarbox.models.saved import is_run
+
+    if not is_run(source):
+        return None
+    from tarbox.service.reasoner import Reasoner
+
+    return Reasoner.load(source)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

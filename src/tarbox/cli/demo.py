@@ -1,11 +1,17 @@
-"""`tarbox demo`: the embedded knowledge base, built and asked."""
+"""`tarbox demo`: the embedded knowledge base, built, learnt and asked."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tarbox.service.reasoner import Reasoner
 
 QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
     (
@@ -22,7 +28,7 @@ QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to build in.")] = Path("demo"),
 ) -> None:
-    """Build the embedded knowledge base `academia` and answer questions over it."""
+    """Build the embedded knowledge base `academia`, train TAR on it, and answer questions at both levels."""
     from rich.console import Console
 
     from tarbox.cli.answer_tables import Form, Printer
@@ -30,19 +36,40 @@ def demo(
     from tarbox.kb.build import BuildOptions, build
     from tarbox.kb.facts import KINDS
     from tarbox.kb.presets import PRESETS
-    from tarbox.service.knowledge_base import KnowledgeBase
 
     console = Console(highlight=False)
-    store = output / "academia"
+    store, run = output / "academia", output / "run"
     preset = PRESETS["academia"]
     counts = build(preset.sources(None), store, BuildOptions(preset.interpretation)).manifest["counts"]
     console.print(f"Built {store}: " + ", ".join(f"{counts[name]:,} {name}" for name in KINDS) + ".\n")
-    kb = KnowledgeBase.load(store)
+    reasoner = _train(store, run, console)
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
-        console.print(f"  tarbox ask {store} '{query}'\n", style="cyan", soft_wrap=True)
-        Question(kb, Printer(kb, Form.SCREEN), k=10).put(query)
+        console.print(f"  tarbox ask {run} '{query}'\n", style="cyan", soft_wrap=True)
+        Question(reasoner.kb, Printer(reasoner.kb, Form.SCREEN), k=12, reasoner=reasoner).put(query)
         console.print()
-    console.print("These answers follow from the facts. Ask your own, or build a knowledge base from your files:")
-    console.print(f"  tarbox ask {store} 'Company and uses some (inverse introducedBy some Researcher)'", style="cyan")
+    console.print("Known answers follow from the facts it was given; predicted ones are the model's. Go on with:")
+    console.print(f"  tarbox ask {run} 'Company and uses some (inverse introducedBy some Researcher)'", style="cyan")
+    console.print(f"  tarbox concept {run} AIResearcher", style="cyan")
+    console.print(f"  tarbox serve {run}", style="cyan")
     console.print("  tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb", style="cyan")
+
+
+def _train(store: Path, run: Path, console: Console) -> Reasoner:
+    """TAR on the store, which is split inside; a tenth of the facts are held out, so there is something to predict."""
+    import shutil
+
+    from tarbox.cli.training_progress import Narrator
+    from tarbox.service.reasoner import Reasoner
+    from tarbox.training.session import Surroundings, start
+    from tarbox.training.settings import read_recipe, resolve
+
+    began = time.monotonic()
+    console.print("Training TAR on 90% of the facts; the others are held out to be predicted ...")
+    if run.exists():
+        shutil.rmtree(run)
+    with Narrator() as narrator:
+        state = start(store, run, resolve([read_recipe("academia")], "tar"), Surroundings([narrator]))
+    best = f", best validation MRR {100 * state.best:.1f}" if state.best is not None else ""
+    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s: {state.epoch} epochs{best}.\n")
+    return Reasoner.load(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.evaluator import Progress, Ranked
     from tarbox.kb.facts import Facts, Ids
+    from tarbox.models.saved import SavedRun
+    from tarbox.models.scorer import Scorer
 
 GIVEN = "given"
 """The protocol of a query file by itself: its known answers are filtered, and every name is a candidate."""
@@ -56,7 +58,9 @@ class Task:
 
 
 def evaluate(
-    path: Annotated[Path, typer.Argument(metavar="RUN|BENCH|KB", help="A benchmark, or a store with --queries.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN|BENCH|KB", help="A run, a benchmark, or a store with --queries.")
+    ],
     *,
     model: Annotated[str, typer.Option(help="The model, where PATH is no run.")] = "counting",
     queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
@@ -71,20 +75,21 @@ def evaluate(
     ranks: Annotated[Path | None, typer.Option(help="Write every single rank: .jsonl, or else with tabs.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw bars per template: .png, .svg or .pdf.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap intervals.")] = 0,
+    device: Annotated[str, typer.Option(help="Where a run is evaluated: cpu, cuda or cuda:N.")] = "cpu",
 ) -> None:
     """Rank answers and print MRR and Hits@k per template and level."""
     from tarbox.evaluation.evaluator import rank_table
     from tarbox.evaluation.metrics import Bootstrap, measure
     from tarbox.evaluation.reports import RENDERERS, tabulate, to_json
-    from tarbox.models.registry import find_model
 
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
-    builder = find_model(model)
-    task = _open_task(path, queries, split.value, protocol)
+    contestant = _open_run(path, device) or _untrained(model)
+    task = _open_task(contestant.source(path, queries), queries, split.value, protocol)
     _report_unusable(task)
-    with progress_bar(f"ranking with {model}", len(task.table)) as advance:
-        ranked = rank_table(builder.from_facts(task.facts), task.table, task.excluded, advance)
-    results = measure(ranked, model, task.protocol, Bootstrap(seed=seed))
+    scorer = contestant.scorer(task.facts)
+    with progress_bar(f"ranking with {contestant.name}", len(task.table)) as advance:
+        ranked = rank_table(scorer, task.table, task.excluded, advance)
+    results = measure(ranked, contestant.name, task.protocol, Bootstrap(seed=seed))
     if form == "json":
         typer.echo(json.dumps(to_json(results), indent=2))
     else:
@@ -97,6 +102,49 @@ def evaluate(
         draw_templates([results], plot)
     if task.rejected:
         raise typer.Exit(WITH_REJECTED)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """Who is evaluated: a model's name, how it is made for the facts of the task, and the run it comes from."""
+
+    name: str
+    scorer: Callable[[Facts], Scorer]
+    run: SavedRun | None = None
+
+    def source(self, path: Path, queries: Path | None) -> Path:
+        """Where the queries come from: a run's own benchmark, or its store where a query table is named."""
+        if self.run is None:
+            return path
+        return self.run.store.path if queries is not None else self.run.benchmark()
+
+
+def _untrained(model: str) -> Contestant:
+    from tarbox.models.saved import trainable_class
+
+    if trainable_class(model) is not None:
+        raise ConfigError(
+            f"{model!r} must be trained first: `tarbox train BENCH -o RUN --model {model}`, then eval RUN"
+        )
+    from tarbox.models.registry import find_model
+
+    return Contestant(model, find_model(model).from_facts)
+
+
+def _open_run(path: Path, device: str) -> Contestant | None:
+    """The model of a run; none where the path is no run."""
+    from tarbox.models.saved import is_run, open_run
+
+    if not is_run(path):
+        return None
+    run = open_run(path)
+
+    def make(facts: Facts) -> Scorer:
+        del facts  # a run has its own
+        return run.scorer(device)
+
+    return Contestant(run.model_name, make, run)
 
 
 def _choose_form(asked: Mapping[str, bool]) -> str:

@@ -10,8 +10,12 @@ import typer
 
 from tarbox.cli import bench, bench_tables, kb
 from tarbox.cli.ask import ask
+from tarbox.cli.concept import concept
 from tarbox.cli.demo import demo
 from tarbox.cli.evaluate import evaluate
+from tarbox.cli.serve import serve
+from tarbox.cli.train import train
+from tarbox.cli.tune import tune
 from tarbox.core.errors import TarboxError
 from tarbox.version import __version__
 
@@ -29,7 +33,11 @@ app.add_typer(bench_app, name="bench")
 
 app.command()(demo)
 app.command()(ask)
+app.command()(train)
+app.command()(tune)
 app.command("eval")(evaluate)
+app.command()(concept)
+app.command()(serve)
 kb_app.command("build")(kb.build_kb)
 kb_app.command("info")(kb.show_kb)
 kb_app.command("export")(kb.export_kb)

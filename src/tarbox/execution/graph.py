@@ -21,7 +21,7 @@ from tarbox.kb.facts import Facts, Ids
 Places = NDArray[np.int64]
 
 MOST_WORDS: Final = 64  # beyond, an entity's concepts are far fewer than the words
-MOST_TYPE_BITS: Final = 1 << 31
+MOST_KIND_BITS: Final = 1 << 31
 
 
 class Graph(NamedTuple):
@@ -33,9 +33,10 @@ class Graph(NamedTuple):
     `node_relations[node_starts[y]:node_starts[y + 1]]`, increasing, whose groups are in `node_groups` at the same
     place. Node numbers below `entities` are entities; directed relations below `typing` are asserted ones.
 
-    `type_bits` [E, words] has a bit for every concept of an entity that is not held out, so that the concepts of many
-    entities are joined a word at a time; with many concepts it has no columns and the groups are walked instead.
-    `late_types` [E] marks the entities with a held-out typing.
+    Entities with the same concepts, held-out typings left aside, are of one kind: `kinds` [E]. `kind_bits` [K, words]
+    has a bit for each of those concepts, so that the concepts of many entities are joined kind by kind, a word at a
+    time; where that would take too much room it has no columns, and the groups are walked instead. `late_types` [E]
+    marks the entities with a held-out typing.
     """
 
     entities: int
@@ -48,7 +49,8 @@ class Graph(NamedTuple):
     node_starts: Places
     node_relations: Ids
     node_groups: Ids
-    type_bits: NDArray[np.uint64]
+    kinds: Ids
+    kind_bits: NDArray[np.uint64]
     late_types: NDArray[np.bool_]
 
 
@@ -71,10 +73,11 @@ class Index:
         """The index of `facts`; what is not in the `earlier` facts (nor follows from them) is marked as held out."""
         size = len(facts.vocabulary.concepts)
         instances = Instances.of(facts, Hierarchy.of(facts.subs, facts.supers, size))
-        before = facts if earlier is None else earlier
-        instances_before = instances if earlier is None else Instances.of(earlier, instances.hierarchy)
         triples = _triples(facts, instances)
-        held_out = ~np.isin(_keys(triples, facts), _keys(_triples(before, instances_before), facts))
+        held_out = np.zeros(len(triples[0]), np.bool_)
+        if earlier is not None:
+            before = _triples(earlier, Instances.of(earlier, instances.hierarchy))
+            held_out = ~np.isin(_keys(triples, facts), _keys(before, facts))
         return cls(facts, instances, _graph(triples, held_out, facts))
 
     @property
@@ -114,37 +117,50 @@ def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Grap
     entities = len(facts.vocabulary.entities)
     typing = relations == len(facts.vocabulary.relations)
     kept = typing & ~held_out
+    kinds, kind_bits = _kinds(heads[kept], tails[kept] - entities, facts)
     nodes, directed = _nodes(facts), 2 * len(facts.vocabulary.relations) + 2
-    groups = np.concatenate([2 * relations * nodes + tails, (2 * relations + 1) * nodes + heads])
-    order = np.sort((groups * 2 + np.tile(held_out, 2)) * nodes + np.concatenate([heads, tails]))
-    keys, members = np.divmod(order, nodes) if nodes else (order, order)
-    keys, late = np.divmod(keys, 2)
-    group_keys, starts, sizes = np.unique(keys, return_index=True, return_counts=True)
-    group_relations, group_nodes = np.divmod(group_keys, max(nodes, 1))
+    order = np.empty(2 * len(heads), np.int64)  # sorts by group, then held out or not, then member
+    order[: len(heads)] = ((2 * relations * nodes + tails) * 2 + held_out) * nodes + heads
+    order[len(heads) :] = (((2 * relations + 1) * nodes + heads) * 2 + held_out) * nodes + tails
+    order.sort()
+    keys = order // max(nodes, 1)
+    members = (order - keys * nodes).astype(np.int32)
+    late_before = np.concatenate([[0], np.cumsum(keys & 1)])
+    keys >>= 1
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    ends = np.append(starts[1:], len(keys)) if len(keys) else starts
+    group_relations, group_nodes = np.divmod(keys[starts], max(nodes, 1))
     by_node = np.lexsort((group_relations, group_nodes))
-    late_before = np.concatenate([[0], np.cumsum(late)])
-    ends = starts + sizes
     return Graph(
         entities=entities,
         typing=directed - 2,
-        starts=np.append(starts, len(order)).astype(np.int64),
+        starts=np.append(starts, len(keys)).astype(np.int64),
         fresh=(ends - (late_before[ends] - late_before[starts])).astype(np.int64),
         group_nodes=group_nodes.astype(np.int32),
-        members=members.astype(np.int32),
+        members=members,
         relation_groups=np.searchsorted(group_relations, np.arange(directed + 1)).astype(np.int64),
         node_starts=np.searchsorted(group_nodes[by_node], np.arange(nodes + 1)).astype(np.int64),
         node_relations=group_relations[by_node].astype(np.int32),
         node_groups=by_node.astype(np.int32),
-        type_bits=_type_bits(heads[kept], tails[kept] - entities, facts),
+        kinds=kinds,
+        kind_bits=kind_bits,
         late_types=np.isin(np.arange(entities), heads[typing & held_out]),
     )
 
 
-def _type_bits(entities: Places, concepts: Places, facts: Facts) -> NDArray[np.uint64]:
-    """[E, words] bit c of an entity's row is set for each of its concepts c; no columns where that takes too much."""
-    height, words = len(facts.vocabulary.entities), -(-len(facts.vocabulary.concepts) // 64)
-    if words > MOST_WORDS or height * words > MOST_TYPE_BITS // 64:
-        return np.zeros((height, 0), np.uint64)
+def _kinds(typed: Places, types: Places, facts: Facts) -> tuple[Ids, NDArray[np.uint64]]:
+    """[E] the kind of each entity and [K, words] the concepts of each kind; both of no size where that takes too much.
+
+    Two sets of concepts are told apart by the sum of 64 random bits for each member.
+    """
+    concepts = len(facts.vocabulary.concepts)
+    marks = np.random.default_rng(0).integers(0, 2**64, concepts, np.uint64)
+    sums = np.zeros(len(facts.vocabulary.entities), np.uint64)
+    np.add.at(sums, typed, marks[types])
+    _, kinds = np.unique(sums, return_inverse=True)
+    height, words = int(kinds.max(initial=-1)) + 1, -(-concepts // 64)
+    if words > MOST_WORDS or height * words > MOST_KIND_BITS // 64:
+        return np.zeros(0, np.int32), np.zeros((0, 0), np.uint64)
     bits = np.zeros((height, words), np.uint64)
-    np.bitwise_or.at(bits, (entities, concepts // 64), np.uint64(1) << (concepts % 64).astype(np.uint64))
-    return bits
+    np.bitwise_or.at(bits, (kinds[typed], types // 64), np.uint64(1) << (types % 64).astype(np.uint64))
+    return kinds.astype(np.int32), bits

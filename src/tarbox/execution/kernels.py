@@ -12,13 +12,13 @@ after every query, so that nothing is allocated while a batch runs. Every functi
 releases the interpreter lock: threads run batches at the same time.
 
 For speed, arrays are taken out of their tuples before a loop (within it numba counts references, which costs more
-than the loop), and inner functions get the few arrays they need. numba's cache notices changes of a function's own
-file only: after an edit here, remove `__pycache__`, also that of `tarbox.benchmark`.
+than the loop), and inner functions get the few arrays they need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numba
@@ -34,13 +34,30 @@ EARLIER: Final = 128
 NEAREST: Final = 127
 FULL: Final = 255
 
+SOURCES: Final = ("kernels.py", "graph.py", "program.py", "rows.py")
+"""The files of this folder whose change makes compiled code stale."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 Bytes = NDArray[np.uint8]
 
 
-def compiled(function: F) -> F:
-    """The function as machine code, kept on disk: it is compiled once per machine and version of tarbox."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+def compiled(function: F, inline: str = "never") -> F:
+    """The function as machine code, kept on disk: it is compiled once per machine and version of its sources.
+
+    numba's cache looks at the function's own file alone and would keep code that calls an older version of what is
+    here; so the stamp that it compares covers all files of the kernels.
+    """
+    dispatcher = numba.njit(cache=True, nogil=True, inline=inline)(function)
+    if not numba.config.DISABLE_JIT:
+        sources = [Path(function.__code__.co_filename), *(Path(__file__).with_name(name) for name in SOURCES)]
+        stamps = [(source.stat().st_mtime, source.stat().st_size) for source in sources]
+        dispatcher._cache._cache_file._source_stamp = tuple(stamps)
+    return cast(F, dispatcher)
+
+
+def inlined(function: F) -> F:
+    """The same for functions whose call costs more than what they do."""
+    return compiled(function, inline="always")
 
 
 class Space(NamedTuple):
@@ -117,7 +134,7 @@ def find_group(graph: Graph, node: int, relation: int) -> int:
     return search(graph.node_starts, graph.node_relations, graph.node_groups, node, relation)
 
 
-@compiled
+@inlined
 def search(starts: Places, relations: Ids, groups: Ids, node: int, relation: int) -> int:
     """`find_group` on the arrays it needs: a call with the whole graph costs more than the search."""
     low, high = starts[node], starts[node + 1]
@@ -149,7 +166,7 @@ def spread(members: Ids, first: int, last: int, state: int, row: Row, size: int)
     return size
 
 
-@compiled
+@inlined
 def spread_group(facts: Facts, group: int, state: int, row: Row, size: int) -> int:
     """Joins what a node with this byte passes on into a row; returns the new size of its list."""
     starts, members = facts.starts, facts.members
@@ -159,7 +176,21 @@ def spread_group(facts: Facts, group: int, state: int, row: Row, size: int) -> i
     return spread(members, fresh, end, passed, row, size) if fresh < end and passed else size
 
 
-@compiled
+@inlined
+def copy_group(facts: Facts, group: int, state: int, row: Row) -> int:
+    """`spread_group` into an empty row: no member comes twice."""
+    members, states, listed = facts.members, row.states, row.listed
+    start, fresh = facts.starts[group], facts.fresh[group]
+    passed = through_held_out(state)
+    last = facts.starts[group + 1] if passed else fresh
+    for place in range(start, last):
+        node = members[place]
+        listed[place - start] = node
+        states[node] = state if place < fresh else passed
+    return int(last - start)
+
+
+@inlined
 def project(graph: Graph, relation: int, space: Space, source: int, target: int) -> None:
     """Fills the empty row `target` with what the directed relation leads to from row `source`."""
     facts = Facts(graph.starts, graph.fresh, graph.members)
@@ -178,7 +209,9 @@ def project(graph: Graph, relation: int, space: Space, source: int, target: int)
         for place in range(known):
             node = listed[place]
             group = search(node_starts, node_relations, node_groups, node, relation)
-            if group >= 0:
+            if group >= 0 and known == 1:
+                size = copy_group(facts, group, int(states[node]), row)
+            elif group >= 0:
                 size = spread_group(facts, group, int(states[node]), row, size)
     space.sizes[target] = size
 
@@ -186,7 +219,7 @@ def project(graph: Graph, relation: int, space: Space, source: int, target: int)
 @compiled
 def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
     """Fills the empty row `target` with the concepts of the entities in row `source`."""
-    bits, late = graph.type_bits, graph.late_types
+    kinds, bits, late = graph.kinds, graph.kind_bits, graph.late_types
     if bits.shape[1] == 0:
         project(graph, graph.typing + 1, space, source, target)
         return
@@ -195,14 +228,17 @@ def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
     node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
     states, listed, default = space.states[source], space.listed[source], space.defaults[source]
     row = Row(space.states[target], space.listed[target])
-    words = np.zeros(bits.shape[1], np.uint64)
+    words, met = np.zeros(bits.shape[1], np.uint64), np.zeros(len(bits), np.bool_)
     size, relation = 0, graph.typing + 1
     for place in range(graph.entities if default else space.sizes[source]):
         node = place if default else int(listed[place])
         state = int(states[node]) ^ default
         if state == FULL:
-            for word in range(len(words)):
-                words[word] |= bits[node, word]
+            kind = kinds[node]
+            if not met[kind]:
+                met[kind] = True
+                for word in range(len(words)):
+                    words[word] |= bits[kind, word]
             if late[node]:
                 group = search(node_starts, node_relations, node_groups, node, relation)
                 size = spread(members, fresh[group], starts[group + 1], FULL - EARLIER - 1, row, size)
@@ -232,7 +268,7 @@ def spread_words(words: NDArray[np.uint64], first: int, space: Space, target: in
     space.sizes[target] = size
 
 
-@compiled
+@inlined
 def clear(space: Space, row: int) -> None:
     """Empties a row."""
     size = space.sizes[row]
@@ -246,7 +282,7 @@ def clear(space: Space, row: int) -> None:
     space.defaults[row] = 0
 
 
-@compiled
+@inlined
 def combine(space: Space, place: int, union: bool) -> None:
     """Replaces the sets at stack places `place` and `place + 1` by their intersection or union."""
     first, second = space.rows[place], space.rows[place + 1]
@@ -279,7 +315,7 @@ def combine(space: Space, place: int, union: bool) -> None:
     clear(space, second)
 
 
-@compiled
+@inlined
 def complement(space: Space, row: int) -> None:
     """Replaces a row by its complement."""
     default = space.defaults[row]
@@ -296,7 +332,7 @@ def complement(space: Space, row: int) -> None:
     space.sizes[row], space.defaults[row] = kept, result
 
 
-@compiled
+@inlined
 def push(space: Space, row: int, number: int, first: int) -> None:
     """Makes an empty row the set of node `first + number`, or of everything."""
     if number == EVERYTHING:
@@ -335,14 +371,20 @@ def run(graph: Graph, program: Program, ids: Ids, space: Space) -> int:
 def list_range(space: Space, row: int, first: int, last: int) -> None:
     """Rewrites the list of a row: every node from `first` to `last` that is listed or in the set, increasing."""
     size, default = space.sizes[row], space.defaults[row]
-    listed = space.listed[row]
-    if default == 0 and size * 64 < last - first:
+    states, listed = space.states[row], space.listed[row]
+    if default == 0 and size * 256 < last - first:
         listed[:size].sort()
         return
-    states = space.states[row]
     size = 0
-    for node in range(first, last):
-        if states[node] or default:
+    if default:
+        for node in range(first, last):
             listed[size] = node
             size += 1
+    else:  # eight bytes at a time, since most are zero
+        words = states.view(np.uint64)
+        for word in range(first >> 3, (last + 7) >> 3):
+            if words[word]:
+                for node in range(max(8 * word, first), min(8 * word + 8, last)):
+                    listed[size] = node
+                    size += states[node] != 0
     space.sizes[row] = size

@@ -1,27 +1,50 @@
-"""Every model by name: one line each."""
+"""Every model by name: one line each. A model is loaded when it is asked for, so that counting needs no torch."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tarbox.core.errors import ConfigError
-from tarbox.models.counting import Counting
-from tarbox.models.scorer import Untrained
 
-MODELS: Final[Mapping[str, Untrained]] = MappingProxyType({"counting": Counting})
+if TYPE_CHECKING:
+    from tarbox.models.base import Model
+    from tarbox.models.scorer import Untrained
+
+ModelClass: TypeAlias = "Untrained | type[Model]"
+
+MODELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "counting": "tarbox.models.counting:Counting",
+        "tar": "tarbox.models.tar:Tar",
+    }
+)
+"""Where each registered model is: `package.module:Class`, the form that users name their own models by."""
 
 
-def find_model(name: str) -> Untrained:
-    """The registered model called `name`.
+def find_model(name: str) -> Any:
+    """The class of the model called `name`, registered or `package.module:Class`: a `ModelClass`.
 
     >>> find_model("counting").__name__
     'Counting'
+    >>> find_model("tarbox.models.counting:Counting") is find_model("counting")
+    True
     """
+    if ":" in name:
+        return _load(name)
     if name in MODELS:
-        return MODELS[name]
+        return _load(MODELS[name])
     near = get_close_matches(name, MODELS, 1)
     advice = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(sorted(MODELS))}."
     raise ConfigError(f"no model {name!r}. {advice}")
+
+
+def _load(address: str) -> Any:
+    module, _, attribute = address.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"no model {address!r}: {error}. Write a registered name or package.module:Class.") from None

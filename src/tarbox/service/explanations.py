@@ -1,17 +1,36 @@
-"""Why an answer: the members of every part of a query."""
+"""Why an answer: the members of every part of a query, and the facts that carry one answer.
+
+`explain` shows a query from above: every part with its members. `explain_answer` walks down from one answer
+(`tarbox.service.witnesses`): the facts on the way prove it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never, final
 
-from tarbox.execution.arrays import ArrayAlgebra, ArraySet
+from tarbox.core.errors import QueryError
+from tarbox.core.ids import Role
+from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.interpreter import evaluate
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
+from tarbox.query.phrases import RelationPhrase, article
+from tarbox.service.answers import KNOWN, PREDICTED
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.witnesses import (
+    AbsenceStep,
+    AssertionStep,
+    Step,
+    SubsumptionStep,
+    Traced,
+    TypingStep,
+    Walk,
+    contains,
+    is_known,
+)
 
-SHOWN = 5
+SHOWN: Final = 5
 
 
 @final
@@ -35,19 +54,86 @@ class Explanation:
         }
 
 
-def explain(query: Query, kb: KnowledgeBase) -> Explanation:
-    """The query with the members of each of its parts."""
-    return _shown(evaluate(query, _Tracer(ArrayAlgebra(kb.index))), kb)
+@final
+@dataclass(frozen=True, slots=True)
+class SupportNode:
+    """A thing on the way: `kind` is `answer`, `entity` (the query names it), `variable` (a witness) or `concept`."""
+
+    id: str
+    kind: str
+    label: str
+    iri: str
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Traced:
-    """A set, the query it is the meaning of, and the sets it was made from."""
+class SupportEdge:
+    """A fact between two nodes, by their ids.
 
-    query: Query
-    value: ArraySet
-    parts: tuple[_Traced, ...] = ()
+    `status` says whether it is known or predicted, `step` which of the support's steps says it, from zero.
+    """
+
+    source: str
+    target: str
+    label: str
+    status: str
+    step: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What carries one answer: a sentence, the facts as a graph, and one line of English for each step."""
+
+    sentence: str
+    nodes: tuple[SupportNode, ...]
+    edges: tuple[SupportEdge, ...]
+    steps: tuple[str, ...]
+
+
+def explain(query: Query, kb: KnowledgeBase) -> Explanation:
+    """The query with the members of each of its parts."""
+    return _shown(trace(query, kb), kb)
+
+
+def trace(query: Query, kb: KnowledgeBase) -> Traced:
+    """The query with the set of each of its parts."""
+    return evaluate(query, _Tracer(ArrayAlgebra(kb.index)))
+
+
+def explain_answer(query: Query, kb: KnowledgeBase, answer: str, role: Role, predicted: bool = False) -> Support:
+    """The facts that carry one answer, an entity or a concept, by name or IRI.
+
+    Raises `QueryError` where it is no answer, unless it may be a `predicted` one; `UnknownName` where it is nothing.
+    """
+    root = trace(query, kb)
+    if role is Role.CONCEPT:
+        return _explain_concept(root, kb, kb.concepts.id(answer), predicted)
+    entity = kb.entities.id(answer)
+    if not predicted and not root.has(entity):
+        raise QueryError(f"{kb.entities.at(entity).label} is no answer to this query: no facts carry it")
+    walk = Walk(kb.index)
+    walk.visit(root, entity)
+    return _Teller(kb).tell(walk, (Role.ENTITY, entity), ())
+
+
+def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, predicted: bool) -> Support:
+    """Which answers are instances of the concept, then the facts that carry the first of them."""
+    answers = root.value.materialise(len(kb.entities))
+    instances = kb.index.instances.entities_of[concept]
+    inside = [row for row in answers.tolist() if contains(instances, row)]
+    label = kb.concepts.at(concept).label
+    if not inside and not predicted:
+        raise QueryError(f"{label} is no answer to this query: none of its instances is one")
+    walk = Walk(kb.index)
+    if not inside:
+        lead = f"no known answer is an instance of {label}; the model predicts one"
+        return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
+    walk.type(inside[0], concept)
+    walk.visit(root, inside[0])
+    listed = _list([kb.entities.at(row).label for row in inside[:SHOWN]], len(inside))
+    lead = f"{len(inside):,} of {len(answers):,} answers are instances of {label}: {listed}"
+    return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
 @final
@@ -57,29 +143,111 @@ class _Tracer:
 
     inner: ArrayAlgebra
 
-    def entity(self, name: str) -> _Traced:
-        return _Traced(Entity(name), self.inner.entity(name))
+    def entity(self, name: str) -> Traced:
+        return Traced(Entity(name), self.inner.entity(name))
 
-    def concept(self, name: str) -> _Traced:
-        return _Traced(Concept(name), self.inner.concept(name))
+    def concept(self, name: str) -> Traced:
+        return Traced(Concept(name), self.inner.concept(name))
 
-    def exists(self, relation: str, direction: Direction, operand: _Traced) -> _Traced:
+    def exists(self, relation: str, direction: Direction, operand: Traced) -> Traced:
         value = self.inner.exists(relation, direction, operand.value)
-        return _Traced(Exists(relation, direction, operand.query), value, (operand,))
+        return Traced(Exists(relation, direction, operand.query), value, (operand,))
 
-    def intersection(self, operands: Sequence[_Traced]) -> _Traced:
+    def intersection(self, operands: Sequence[Traced]) -> Traced:
         value = self.inner.intersection([operand.value for operand in operands])
-        return _Traced(And(tuple(operand.query for operand in operands)), value, tuple(operands))
+        return Traced(And(tuple(operand.query for operand in operands)), value, tuple(operands))
 
-    def union(self, operands: Sequence[_Traced]) -> _Traced:
+    def union(self, operands: Sequence[Traced]) -> Traced:
         value = self.inner.union([operand.value for operand in operands])
-        return _Traced(Or(tuple(operand.query for operand in operands)), value, tuple(operands))
+        return Traced(Or(tuple(operand.query for operand in operands)), value, tuple(operands))
 
-    def complement(self, operand: _Traced) -> _Traced:
-        return _Traced(Not(operand.query), self.inner.complement(operand.value), (operand,))
+    def complement(self, operand: Traced) -> Traced:
+        return Traced(Not(operand.query), self.inner.complement(operand.value), (operand,))
 
 
-def _shown(traced: _Traced, kb: KnowledgeBase) -> Explanation:
+_Key = tuple[Role, int]
+
+
+@final
+@dataclass(slots=True)
+class _Teller:
+    """Makes a walk readable: nodes in the order in which they appear, the answer first."""
+
+    kb: KnowledgeBase
+    nodes: dict[_Key, SupportNode] = field(default_factory=dict)
+
+    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...]) -> Support:
+        self._node(answer, "answer")
+        for entity in sorted(walk.named):
+            self._node((Role.ENTITY, entity), "entity")
+        edges = tuple(edge for number, step in enumerate(walk.steps, len(lead)) for edge in self._edges(step, number))
+        steps = (*lead, *(self._say(step) for step in walk.steps))
+        return Support(self._sentence(walk, answer, lead), tuple(self.nodes.values()), edges, steps)
+
+    def _sentence(self, walk: Walk, answer: _Key, lead: tuple[str, ...]) -> str:
+        """The steps in one or two sentences; that sub-concepts are included goes without saying."""
+        label = self.nodes[answer].label
+        said = [self._say(step) for step in walk.steps if not isinstance(step, SubsumptionStep)]
+        if lead:
+            example = f" For example: {_list(said)}." if said else ""
+            return f"{label} describes the answers: {lead[0]}.{example}"
+        if not said:
+            return f"{label} is an answer because the query names it or asks for everything."
+        if all(is_known(step) for step in walk.steps):
+            return f"{label} is an answer because {_list(said)}."
+        return f"{label} is predicted; it would be an answer if {_list(said)}."
+
+    def _edges(self, step: Step, number: int) -> Iterable[SupportEdge]:
+        match step:
+            case AssertionStep(head, relation, tail, known):
+                ends, label = ((Role.ENTITY, head), (Role.ENTITY, tail)), self.kb.relations.at(relation).label
+            case TypingStep(entity, concept, known):
+                ends, label = ((Role.ENTITY, entity), (Role.CONCEPT, concept)), "is a"
+            case SubsumptionStep(sub, above):
+                ends, label, known = ((Role.CONCEPT, sub), (Role.CONCEPT, above)), "is a kind of", True
+            case AbsenceStep():
+                return ()
+            case _:
+                assert_never(step)
+        source, target = (self._node(end).id for end in ends)
+        return (SupportEdge(source, target, label, KNOWN if known else PREDICTED, number),)
+
+    def _node(self, key: _Key, kind: str | None = None) -> SupportNode:
+        if key not in self.nodes:
+            role, row = key
+            thing = (self.kb.entities if role is Role.ENTITY else self.kb.concepts).at(row)
+            usual = "variable" if role is Role.ENTITY else "concept"
+            self.nodes[key] = SupportNode(f"n{len(self.nodes)}", kind or usual, thing.label, thing.iri)
+        return self.nodes[key]
+
+    def _say(self, step: Step) -> str:
+        entities, concepts = self.kb.entities, self.kb.concepts
+        match step:
+            case AssertionStep(head, relation, tail, _, choices):
+                verb = RelationPhrase.of(self.kb.relations.at(relation).label).affirm()
+                more = f" (or {choices:,} other{'s' if choices > 1 else ''})" if choices else ""
+                return f"{entities.at(head).label} {verb} {entities.at(tail).label}{more}"
+            case TypingStep(entity, concept):
+                noun = concepts.at(concept).label
+                return f"{entities.at(entity).label} is {article(noun)} {noun}"
+            case SubsumptionStep(sub, above):
+                noun = concepts.at(sub).label
+                return f"every {noun} is {article(concepts.at(above).label)} {concepts.at(above).label}"
+            case AbsenceStep(entity, part, known):
+                label, said = entities.at(entity).label, self.kb.describe(part)
+                return f"no fact puts {label} under “{said}”" if known else f"{label} is not under “{said}”"
+            case _:
+                assert_never(step)
+
+
+def _list(texts: Sequence[str], count: int | None = None) -> str:
+    """Texts joined as English does; `count` is how many there are in all."""
+    if count is not None and count > len(texts):
+        return f"{', '.join(texts)} and {count - len(texts):,} more"
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _shown(traced: Traced, kb: KnowledgeBase) -> Explanation:
     members = traced.value.materialise(len(kb.entities))
     return Explanation(
         kb.render(traced.query),

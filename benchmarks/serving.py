@@ -1,0 +1,257 @@
+"""How a server holds up: latency and throughput against the answers alone, hostile requests, kill -9.
+
+    python benchmarks/serving.py demo/academia                    # load with 1, 8 and 32 clients, then kill -9
+    python benchmarks/serving.py demo/academia --hostile 10000    # hostile requests: does it answer, does memory stay
+
+The path is a store or a run. The server is a process of its own on loopback; clients and the floor run here, one after
+the other. The *floor* is what answering costs without a server: the same questions, parsed and answered in batches of
+32 by one call each, every answer read, no JSON, no HTTP. Beside times stands the processor time of each answer, which
+says more on a machine that others use too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Final, final
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import numpy as np
+
+from hostile import attacks, launch
+from tarbox.core.ids import Role
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Query
+from tarbox.service.answering import Answerer, answer_texts, open_answerer, warm_up
+from tarbox.service.knowledge_base import KnowledgeBase
+
+PROGRAM: Final = "import typer; from tarbox.cli.serve import serve; typer.run(serve)"
+BATCH: Final = 32
+K: Final = 10
+BAR: Final = 0.7
+SOUND: Final = 1.15
+"""A server cannot outrun its floor; beyond this and noise, the floor was measured wrongly."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What so many clients measured."""
+
+    clients: int
+    requests: int
+    seconds: float
+    latencies: tuple[float, ...]
+    failures: int
+    processor: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+    def __str__(self) -> str:
+        p50, p99 = np.percentile(self.latencies, [50, 99]) * 1_000
+        return (
+            f"{self.clients:3} clients   {self.rate:8,.0f} answers/s   p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   "
+            f"{self.processor * 1e6:5.0f} us CPU each   {self.failures} of {self.requests:,} failed"
+        )
+
+
+def questions(kb: KnowledgeBase, count: int, seed: int = 0) -> list[str]:
+    """Distinct queries with answers, of four shapes, made from assertions picked at random."""
+    random = np.random.default_rng(seed)
+    facts, names = kb.facts, kb.facts.vocabulary
+    typed = kb.index.instances.concepts_of
+    found: dict[str, None] = {}
+    for row in random.permutation(len(facts.heads)).tolist():
+        head, relation = int(facts.heads[row]), names.relations.iri(int(facts.relations[row]))
+        base = Exists(relation, Direction.FORWARD, Entity(names.entities.iri(int(facts.tails[row]))))
+        shapes: list[Query] = [base, Exists(relation, Direction.INVERSE, Entity(names.entities.iri(head)))]
+        if len(typed[head]):
+            shapes.append(And((Concept(names.concepts.iri(int(random.choice(typed[head])))), base)))
+        shapes.append(Exists(relation, Direction.INVERSE, base))
+        found[kb.render(shapes[len(found) % len(shapes)])] = None
+        if len(found) >= count:
+            break
+    return list(found)
+
+
+@contextmanager
+def server(path: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server in a process of its own, and its address."""
+    command = [sys.executable, "-c", PROGRAM, str(path), "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://[\d.:]+", process.stdout.readline())
+        if found is None:
+            raise SystemExit("the server did not start")
+        try:
+            yield found[0], process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+async def _ask(address: str, queries: Iterator[str], until: float, latencies: list[float]) -> int:
+    """One client: asks over a connection that it keeps, as long as there is time; returns how often it failed."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    failures = 0
+    try:
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            writer.write(f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            await reader.readexactly(int(length[1]) if length else 0)
+            failures += not head.startswith(b"HTTP/1.1 200")
+            latencies.append(time.perf_counter() - began)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        failures += 1
+    finally:
+        writer.close()
+    return failures
+
+
+async def load(address: str, texts: list[str], clients: int, seconds: float) -> Load:
+    latencies: list[float] = []
+    began = time.perf_counter()
+    starts = [cycle([*texts[at:], *texts[:at]]) for at in range(0, clients * 7, 7)]
+    failed = await asyncio.gather(*(_ask(address, start, began + seconds, latencies) for start in starts))
+    return Load(clients, len(latencies), time.perf_counter() - began, tuple(latencies), sum(failed))
+
+
+def floor(answerer: Answerer, texts: list[str], seconds: float, size: int) -> tuple[float, float]:
+    """Answers per second without a server, in batches of `size`; and the processor seconds of each.
+
+    They are answered in a thread, as the server does: in the main thread torch shares its work among threads that wait
+    for each other, which on a busy machine is many times slower and would flatter the server.
+    """
+
+    def measure() -> tuple[float, float]:
+        stream, done = cycle(texts), 0
+        began, used = time.perf_counter(), time.process_time()
+        while time.perf_counter() - began < seconds:
+            for answers in answer_texts(answerer, islice(stream, size), K):
+                done += len([*answers.entities, *answers.concepts]) >= 0
+        return done / (time.perf_counter() - began), (time.process_time() - used) / done
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(measure).result()
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used of the processor so far (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def compare(path: Path, seconds: float) -> bool:
+    """Prints the figures under load; returns whether the bar is met."""
+    answerer = open_answerer(path)
+    warm_up(answerer)
+    texts = questions(answerer.kb, 500)
+    answer_texts(answerer, texts[: 2 * BATCH], K)  # what is built or compiled on first use is not measured
+    (alone, _), (batched, each) = floor(answerer, texts, seconds, 1), floor(answerer, texts, seconds, BATCH)
+    print(f"{path.name}: {len(answerer.kb.entities):,} entities, {len(texts)} questions, k = {K}")
+    rates = f"{batched:8,.0f} answers/s in batches of {BATCH}, {alone:,.0f} alone"
+    print(f"floor         {rates}; {each * 1e6:.0f} us CPU each")
+    with server(path) as (address, process):
+        asyncio.run(load(address, texts, 8, 1.0))
+        for clients in (1, 8, 32):
+            used = processor_seconds(process.pid)
+            found = asyncio.run(load(address, texts, clients, seconds))
+            found = replace(found, processor=(processor_seconds(process.pid) - used) / max(found.requests, 1))
+            print(f"{found}   {found.rate / batched:.2f} of the floor, {each / found.processor:.2f} by CPU", flush=True)
+    ratio = found.rate / batched
+    verdict = "met" if BAR <= ratio <= SOUND else "missed" if ratio < BAR else "NOT MEASURED: faster than its own floor"
+    print(f"bar           {BAR} at 32 clients: {verdict}")
+    return BAR <= ratio <= SOUND
+
+
+def kill(path: Path, seconds: float) -> bool:
+    """kill -9 under load, start again at the same port: are the answers the same?"""
+    answerer = open_answerer(path)
+    texts = questions(answerer.kb, 100)
+
+    def answers(address: str) -> list[object]:
+        found = [json.load(urlopen(f"{address}/api/answer?query={quote(text)}")) for text in texts[:20]]
+        return [{**each, "milliseconds": 0} for each in found]
+
+    with server(path) as (address, process):
+        before = answers(address)
+
+        async def interrupted() -> Load:
+            running = asyncio.create_task(load(address, texts, 8, seconds))
+            await asyncio.sleep(seconds / 2)
+            process.send_signal(signal.SIGKILL)
+            return await running
+
+        under = asyncio.run(interrupted())
+    began = time.perf_counter()
+    with server(path, int(address.rpartition(":")[2])) as (again, _):
+        same = answers(again) == before
+        took = time.perf_counter() - began
+        verdict = "the same" if same else "NOT THE SAME"
+        print(f"kill -9       after {under.requests:,} requests; {took:.1f} s later {verdict} {len(before)} replies")
+    return same
+
+
+def withstand(path: Path, count: int) -> bool:
+    """Hostile requests in ten lots; prints what memory and an honest question take after each."""
+    kb = open_answerer(path).kb
+    words = tuple(kb.resolver.write(Role.CONCEPT, iri) for iri in islice(kb.facts.vocabulary.concepts, 5))
+    words += tuple(kb.resolver.write(Role.RELATION, iri) for iri in islice(kb.facts.vocabulary.relations, 5))
+    text = questions(kb, 1)[0]
+    failures, held, sizes = 0, 0, list[float]()
+    with server(path) as (address, _):
+        for lot in range(10):
+            outcome = asyncio.run(launch(address, attacks(count // 10, seed=lot, words=words), together=48))
+            failures += outcome.failures()
+            began = time.perf_counter()
+            held += urlopen(f"{address}/api/answer?query={quote(text)}").status == 200
+            taken = (time.perf_counter() - began) * 1_000
+            sizes.append(resident(address))
+            sent = (lot + 1) * (count // 10)
+            print(f"{sent:6,} sent   {sizes[-1]:6.0f} MB   honest {taken:6.1f} ms   {outcome}", flush=True)
+    flat = sizes[-1] - sizes[1] < 0.1 * sizes[1]
+    verdict = "flat" if flat else "GROWS"
+    print(f"{failures} mistakes of the server; {held} of 10 honest questions answered; memory {verdict}")
+    return failures == 0 and held == 10 and flat
+
+
+def resident(address: str) -> float:
+    """The server's memory in megabytes, as it says itself."""
+    text = urlopen(f"{address}/metrics").read().decode()
+    found = re.search(r"^process_resident_memory_bytes (\d+)", text, re.MULTILINE)
+    return int(found[1]) / 1e6 if found else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path, help="a store or a run")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long each measurement takes")
+    parser.add_argument("--hostile", type=int, metavar="COUNT", help="send so many hostile requests instead")
+    chosen = parser.parse_args()
+    if chosen.hostile:
+        passed = withstand(chosen.path, chosen.hostile)
+    else:
+        passed = all([compare(chosen.path, chosen.seconds), kill(chosen.path, chosen.seconds)])
+    sys.exit(0 if passed else 1)
+
+
+if __name__ == "__main__":
+    main()

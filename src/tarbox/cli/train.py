@@ -1,0 +1,144 @@
+"""`tarbox train`: a model from a benchmark or a knowledge base."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tarbox.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tarbox.core.config import Table
+    from tarbox.training.checkpoints import State
+
+
+class Without(Enum):
+    """The tasks that an ablation leaves out."""
+
+    SUBSUMPTION = "subsumption"
+    INSTANTIATION = "instantiation"
+    ENTITY = "entity"
+    CONCEPT = "concept"
+
+
+class PrecisionChoice(Enum):
+    """How exactly the device calculates."""
+
+    FLOAT32 = "float32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+
+
+def train(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="BENCH|KB", help="A benchmark; a store is divided inside.")
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The run folder to write.")],
+    model: Annotated[str | None, typer.Option(help="A registered name or package.module:Class.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Settings that tarbox ships: academia, biomed, yago4, ...")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings as TOML.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value; may be repeated.")] = None,
+    without: Annotated[list[Without] | None, typer.Option(help="Leave a task out; may be repeated.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    precision: Annotated[PrecisionChoice | None, typer.Option(help="tf32 if not given.")] = None,
+    compile_: Annotated[bool, typer.Option("--compile", help="Use torch.compile: slower start, faster steps.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Everything random comes from it.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Train so many runs, into folders seed-0, seed-1, ...")] = 1,
+) -> None:
+    """Train a model and keep the weights that are best on validation."""
+    hardware: dict[str, object] = {}
+    if device is not None:
+        hardware["device"] = device
+    if precision is not None:
+        hardware["precision"] = precision.value
+    if compile_:
+        hardware["compile"] = True
+    options: dict[str, object] = {"hardware": hardware} if hardware else {}
+    if resume:
+        if [model, recipe, config, without, seed] != [None] * 5:
+            raise typer.BadParameter("a resumed run keeps its settings; --set may change stopping, validation, ...")
+        _resume(output, source, set_ or [], options)
+        return
+    if source is None:
+        raise typer.BadParameter("name a benchmark or a store to train on, or --resume")
+    if without:
+        options["objective"] = {"without": [task.value for task in without]}
+    if seed is not None:
+        options["seed"] = seed
+    tables = _tables(recipe, config, set_ or [], model)
+    _start(source, output, [*tables, options], model, seeds)
+
+
+def _tables(recipe: str | None, config: Path | None, assignments: list[str], model: str | None) -> list[Table]:
+    """The settings of all sources but the command's own options, in their order."""
+    from tarbox.training.settings import read_assignments, read_file, read_recipe
+
+    tables = []
+    if recipe is not None:
+        tables.append(read_recipe(recipe))
+    if config is not None:
+        tables.append(read_file(config))
+    name = model or next((t["model"]["name"] for t in reversed(tables) if "name" in t.get("model", {})), "tar")
+    if model is not None:
+        if tables and any(t.get("model", {}).get("name", model) != model for t in tables):
+            tables = [{key: value for key, value in table.items() if key != "model"} for table in tables]
+        tables.append({"model": {"name": model}})
+    return [*tables, read_assignments(assignments, name)]
+
+
+def _start(source: Path, output: Path, tables: list[Table], model: str | None, seeds: int) -> None:
+    from dataclasses import replace
+
+    from tarbox.cli.training_progress import Narrator
+    from tarbox.training.session import Surroundings, start
+    from tarbox.training.settings import resolve
+
+    settings = resolve(tables, model or "tar")
+    ended: dict[int, State] = {}
+    for number in range(settings.seed, settings.seed + seeds):
+        folder = output if seeds == 1 else output / f"seed-{number}"
+        with Narrator() as narrator:
+            ended[number] = start(source, folder, replace(settings, seed=number), Surroundings([narrator]))
+        _report(folder, ended[number])
+    if seeds > 1:
+        _summarise(output, ended)
+
+
+def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:
+    from tarbox.cli.training_progress import Narrator
+    from tarbox.core.config import merge
+    from tarbox.models.saved import open_run
+    from tarbox.training.session import Surroundings, resume
+    from tarbox.training.settings import read_assignments
+
+    if not output.exists():
+        raise ConfigError(f"there is no run at {output} to resume")
+    changes = merge(read_assignments(assignments, open_run(output).model_name), options)
+    with Narrator() as narrator:
+        state = resume(output, changes, Surroundings([narrator]), source)
+    _report(output, state)
+
+
+def _report(folder: Path, state: State) -> None:
+    best = f"; best validation MRR {100 * state.best:.1f} in epoch {state.best_epoch}" if state.best is not None else ""
+    typer.echo(f"{folder}: {state.epoch} epochs, {state.reason}{best}")
+
+
+def _summarise(output: Path, ended: dict[int, State]) -> None:
+    """The best validation MRR of all seeds, with mean and deviation, on the screen and in seeds.json."""
+    import statistics
+
+    best = {f"seed-{number}": state.best for number, state in ended.items()}
+    found = [value for value in best.values() if value is not None]
+    if not found:
+        return
+    mean, deviation = statistics.mean(found), statistics.stdev(found) if len(found) > 1 else 0.0
+    content = {"best_mrr": best, "mean": mean, "deviation": deviation}
+    (output / "seeds.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    typer.echo(f"{output}: best validation MRR {100 * mean:.1f} ± {100 * deviation:.1f} over {len(found)} seeds")

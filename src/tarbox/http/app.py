@@ -1,0 +1,145 @@
+"""The application: routes, their errors, and the guard around them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from tarbox.core.errors import TarboxError
+from tarbox.http.desk import Desk
+from tarbox.http.guard import Guard, Load
+from tarbox.http.kb_page import kb_page
+from tarbox.http.metrics import MEDIA_TYPE as METRICS_TYPE
+from tarbox.http.metrics import Metrics
+from tarbox.http.pages import page_routes, security_headers
+from tarbox.http.problems import KINDS, problem, problem_of
+from tarbox.http.quick import QuickAnswers
+from tarbox.http.routes import api, failures, json_reply
+from tarbox.http.schemas import HealthReply
+from tarbox.http.settings import Settings
+from tarbox.http.sparql_routes import sparql
+from tarbox.service.answering import Answerer, warm_up
+from tarbox.version import __version__
+
+DESCRIPTION: Final = (
+    "Multi-hop questions over an ontology and its knowledge graph, answered with entities and with concepts. "
+    "Every error is a problem body (RFC 9457). Where the server has an API key, send it as `X-API-Key` or as a "
+    "bearer token."
+)
+_BY_STATUS: Final = {404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
+
+
+def create_app(answerer: Answerer, settings: Settings | None = None) -> ASGIApp:
+    """The whole application over one answerer, warmed up and ready to be served."""
+    settings = settings or Settings()
+    warm_up(answerer)
+    metrics, load = Metrics(__version__), Load()
+    desk = Desk(answerer, settings.bounds, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        desk.close()
+
+    app = FastAPI(
+        title="tarbox",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.include_router(api(desk, kb_page(answerer, settings.bounds)))
+    app.include_router(sparql(desk, settings.bounds))
+    _add_operations(app, desk, metrics, load)
+    _add_problems(app, desk.kb.title)
+    _describe(app, with_key=settings.api_key is not None)
+    app.router.routes.extend(page_routes())
+    if settings.origins:
+        app.add_middleware(CORSMiddleware, allow_origins=settings.origins, allow_headers=["X-API-Key", "Authorization"])
+    return Guard(QuickAnswers(app, desk), settings, metrics, load, security_headers(bool(settings.origins)))
+
+
+def _add_operations(app: FastAPI, desk: Desk, metrics: Metrics, load: Load) -> None:
+    """The routes for those who run the server."""
+    health_reply = {"status": "ok", "title": desk.kb.title, "version": __version__}
+
+    @app.get("/health", response_model=HealthReply, responses=failures(), operation_id="health")
+    async def health() -> Response:
+        """Say that the server answers."""
+        return json_reply(health_reply)
+
+    text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+    @app.get("/metrics", responses={**text, **failures()}, response_class=Response, operation_id="metrics")
+    async def show_metrics() -> Response:
+        """Counts and times for Prometheus."""
+        return Response(metrics.render(load.in_flight), media_type=METRICS_TYPE)
+
+
+def _add_problems(app: FastAPI, title: str) -> None:
+    """Every error becomes a problem body."""
+
+    async def on_tarbox_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, TarboxError)
+        return problem_of(error, title)
+
+    async def on_invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem("parameter", "; ".join(map(_fault, error.errors()[:5])))
+
+    async def on_http_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
+        return problem(kind, KINDS[kind][1] + ".", dict(error.headers or {}))
+
+    async def on_failure(_: Request, __: Exception) -> Response:
+        return problem("internal", "The server could not answer; its log says why.")
+
+    app.add_exception_handler(TarboxError, on_tarbox_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_failure)
+
+
+def _fault(fault: dict[str, Any]) -> str:
+    where = ".".join(str(part) for part in fault["loc"][1:]) or str(fault["loc"][0])
+    return f"{where}: {fault['msg']}"
+
+
+def _describe(app: FastAPI, with_key: bool) -> None:
+    """The OpenAPI description says what this server replies: no 422, problems by their own type, the key if any."""
+    original = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = original()
+            for operations in schema["paths"].values():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    for status, response in operation["responses"].items():
+                        if int(status) >= 400:
+                            response["content"].pop("application/json", None)
+                            response["content"] = {"application/problem+json": _PROBLEM_SCHEMA}
+            if with_key:
+                schema["components"]["securitySchemes"] = _KEYS
+                schema["security"] = [{"key": []}, {"bearer": []}]
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+_PROBLEM_SCHEMA: Final = {"schema": {"$ref": "#/components/schemas/Problem"}}
+_KEYS: Final = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+}

@@ -1,0 +1,50 @@
+"""What `/api/kb` says of the knowledge base: made once, when the server starts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Role
+from tarbox.http.settings import MOST_ANSWERS, Bounds
+from tarbox.kb.terms import from_ntriples
+from tarbox.service.answering import Answerer
+from tarbox.service.collections import Things
+from tarbox.service.examples import examples
+from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.version import __version__
+
+TOP: Final = 10
+
+
+def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
+    """Title, counts, prefixes, the most frequent relations and concepts, examples, and this server's limits."""
+    kb = answerer.kb
+    relations = np.bincount(kb.facts.relations, minlength=len(kb.relations))
+    return {
+        "title": kb.title,
+        "model": answerer.model,
+        "version": __version__,
+        "counts": kb.facts.counts(),
+        "prefixes": kb.resolver.prefixes,
+        "relations": _frequent(kb, Role.RELATION, kb.relations, relations),
+        "concepts": _frequent(kb, Role.CONCEPT, kb.concepts, kb.index.instances.entities_of.sizes()),
+        "examples": [asdict(example) for example in examples(kb)],
+        "limits": {"query": bounds.query, "sparql": bounds.sparql, "k": MOST_ANSWERS, "seconds": bounds.seconds},
+    }
+
+
+def _frequent(kb: KnowledgeBase, role: Role, things: Things, counts: NDArray[np.int64]) -> list[dict[str, Any]]:
+    rows = [int(row) for row in np.argsort(-counts, kind="stable")[:TOP] if counts[row]]
+    return [
+        {
+            "iri": things.at(row).iri,
+            "label": things.at(row).label,
+            "name": kb.resolver.write(role, from_ntriples(things.at(row).iri)),
+            "count": int(counts[row]),
+        }
+        for row in rows
+    ]

@@ -1,0 +1,114 @@
+"""Errors as RFC 9457 problem bodies (`application/problem+json`), for every reply that is not a success.
+
+`type` is a URI that names the kind of problem (it leads nowhere), `title` says it in words, `detail` what was wrong
+this time and what to do. Errors in a query have `reason`, `position` (where the caret stands, in characters from
+zero; null where there is no place) and `candidates` besides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
+
+from tarbox.core.errors import (
+    NameLookupError,
+    NotAnswerable,
+    QueryError,
+    QuerySyntaxError,
+    QueryTooLarge,
+    TarboxError,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+KINDS: Final[Mapping[str, tuple[int, str]]] = {
+    "syntax": (400, "The query does not follow the grammar"),
+    "not-answerable": (400, "The query asks for something that has no answer here"),
+    "too-large": (400, "The query exceeds a limit"),
+    "query": (400, "The query cannot be answered"),
+    "parameter": (400, "A parameter is missing or out of range"),
+    "unauthorised": (401, "The API key is missing or wrong"),
+    "not-found": (404, "There is nothing here"),
+    "unknown-name": (404, "Nothing has this name"),
+    "method": (405, "This address does not take this method"),
+    "not-acceptable": (406, "No format that was asked for is available"),
+    "slow-request": (408, "The request did not arrive in time"),
+    "body-too-large": (413, "The request body is too large"),
+    "media-type": (415, "The request body has a type that is not read here"),
+    "head-too-large": (431, "The address and the header fields are too long"),
+    "internal": (500, "The server made a mistake"),
+    "timeout": (503, "The answer took too long"),
+    "busy": (503, "The server is busy"),
+}
+"""Each kind of problem with its status and title."""
+
+TYPE: Final = "urn:tarbox:problem:"
+
+
+class Problem(BaseModel):
+    """What every error looks like."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": f"{TYPE}syntax",
+                    "title": KINDS["syntax"][1],
+                    "status": 400,
+                    "detail": "no entity 'Gogle' in academia. Did you mean 'Google'?",
+                    "reason": "no entity 'Gogle' in academia. Did you mean 'Google'?",
+                    "position": 14,
+                    "candidates": ["Google"],
+                }
+            ]
+        },
+    )
+    type: str
+    title: str
+    status: int
+    detail: str
+    reason: str | None = None
+    position: int | None = None
+    candidates: list[str] | None = None
+
+
+def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
+    """The reply for a kind of problem."""
+    status, title = KINDS[kind]
+    content = {"type": TYPE + kind, "title": title, "status": status, "detail": detail, **more}
+    return Response(_encode(content), status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def problem_of(error: TarboxError, title: str = "") -> Response:
+    """The reply for an error of a query or a name; other errors say no more than that they are the server's."""
+    match error:
+        case QuerySyntaxError():
+            kind = "not-answerable" if isinstance(error, NotAnswerable) else "syntax"
+            return query_problem(kind, error.reason, error.position, error.candidates)
+        case NameLookupError():
+            return query_problem(
+                "syntax",
+                str(error).replace("this knowledge base", title or "this knowledge base"),
+                None,
+                error.candidates,
+            )
+        case QueryTooLarge():
+            return query_problem("too-large", str(error))
+        case QueryError():
+            return query_problem("query", str(error))
+        case _:
+            return problem("internal", "The server could not answer; its log says why.")
+
+
+def query_problem(kind: str, reason: str, position: int | None = None, candidates: Sequence[str] = ()) -> Response:
+    """A problem with the place in the query and what may have been meant."""
+    return problem(kind, reason, reason=reason, position=position, candidates=list(candidates))
+
+
+def _encode(content: Mapping[str, Any]) -> bytes:
+    """JSON in UTF-8; half of a surrogate pair, which UTF-8 cannot say, becomes a question mark."""
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,152 @@
+"""The routes of `/api`: each reads its parameters, hands the work to the desk, and wraps what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Body, Path, Query
+from starlette.responses import Response
+
+from tarbox.core.errors import NameLookupError
+from tarbox.core.ids import Role
+from tarbox.http.desk import Desk, encode
+from tarbox.http.problems import MEDIA_TYPE, Problem, problem
+from tarbox.http.schemas import (
+    FIGURE_1,
+    AnswerReply,
+    AnswerRequest,
+    CompletionItem,
+    ConceptReply,
+    DrawingReply,
+    ExplanationReply,
+    KnowledgeBaseReply,
+    Language,
+    LevelName,
+    RoleName,
+)
+from tarbox.http.settings import MOST_ANSWERS
+from tarbox.service.completion import complete
+from tarbox.service.concept_pages import ConceptPage, concept_page
+
+JSON: Final = "application/json"
+_PROBLEM: Final = {"model": Problem, "content": {MEDIA_TYPE: {}}}
+LONGEST_NAME: Final = 2_000
+
+Text = Annotated[
+    str, Query(description="A query.", openapi_examples={"figure 1": {"summary": "The paper's", "value": FIGURE_1}})
+]
+
+
+def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems that a route may reply with, besides those that every route may."""
+    return dict.fromkeys(sorted({400, 401, 405, 408, 413, 500, 503, *statuses}), _PROBLEM)
+
+
+def json_reply(content: Any) -> Response:
+    return Response(content if isinstance(content, bytes) else encode(content), media_type=JSON)
+
+
+def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
+    """All routes below `/api`."""
+    router = APIRouter(prefix="/api")
+    _add_answers(router, desk)
+    _add_queries(router, desk)
+    _add_names(router, desk, kb_content)
+    return router
+
+
+def _add_answers(router: APIRouter, desk: Desk) -> None:
+    @router.get("/answer", response_model=AnswerReply, responses=failures(), operation_id="answer")
+    async def answer(
+        query: Text,
+        language: Language = Language.MANCHESTER,
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many answers of each kind.")] = 10,
+    ) -> Response:
+        """Answer a query with entities and with the concepts that describe them."""
+        return json_reply(await desk.answer(query, k, language is Language.SPARQL))
+
+    @router.post("/answer", response_model=AnswerReply, responses=failures(), operation_id="answer_posted")
+    async def answer_posted(request: Annotated[AnswerRequest, Body()]) -> Response:
+        """Answer a query that is too long for an address."""
+        return json_reply(await desk.answer(request.query, request.k, request.language is Language.SPARQL))
+
+
+def _add_queries(router: APIRouter, desk: Desk) -> None:
+    def explained(query: str, answer: str, level: LevelName) -> bytes | Response:
+        tree = desk.read(query)
+        try:
+            support = desk.answerer.explain(tree, answer, Role(level.value))
+        except NameLookupError as error:
+            return problem("unknown-name", str(error), candidates=list(error.candidates))
+        return encode(asdict(support))
+
+    @router.get("/explain", response_model=ExplanationReply, responses=failures(404), operation_id="explain")
+    async def explain(
+        query: Text,
+        answer: Annotated[str, Query(description="The answer's IRI in N-Triples form.", max_length=LONGEST_NAME)],
+        level: LevelName = LevelName.ENTITY,
+    ) -> Response:
+        """Show the facts that carry one answer."""
+        found = await desk.work(explained, query, answer, level)
+        return found if isinstance(found, Response) else json_reply(found)
+
+    def drawn(query: str) -> dict[str, str]:
+        tree = desk.read(query)
+        return {"svg": desk.kb.draw(tree), "english": desk.kb.describe(tree), "canonical": desk.kb.render(tree)}
+
+    @router.get("/drawing", response_model=DrawingReply, responses=failures(), operation_id="drawing")
+    async def drawing(query: Text) -> Response:
+        """Draw a query and say it in English; a wrong one gives the place of the mistake."""
+        return json_reply(await desk.work(drawn, query))
+
+
+def _add_names(router: APIRouter, desk: Desk, kb_content: Mapping[str, Any]) -> None:
+    about = encode(kb_content)
+
+    @router.get("/kb", response_model=KnowledgeBaseReply, responses=failures(), operation_id="knowledge_base")
+    async def knowledge_base() -> Response:
+        """Describe the knowledge base, with example questions that have answers."""
+        return json_reply(about)
+
+    def completed(prefix: str, role: RoleName | None, limit: int) -> bytes:
+        found = complete(desk.kb, prefix, Role(role.value) if role else None, limit)
+        return encode([asdict(completion) for completion in found])
+
+    @router.get("/complete", response_model=list[CompletionItem], responses=failures(), operation_id="complete")
+    async def complete_prefix(
+        prefix: Annotated[str, Query(max_length=200, description="The first letters of a name or label.")],
+        role: RoleName | None = None,
+        limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    ) -> Response:
+        """Find names that a few letters may begin, small typing errors forgiven."""
+        return json_reply(await desk.work(completed, prefix, role, limit))
+
+    def paged(name: str) -> bytes | Response:
+        try:
+            return encode(_concept_content(concept_page(desk.answerer, name), desk))
+        except NameLookupError as error:
+            return problem("unknown-name", str(error), candidates=list(error.candidates))
+
+    @router.get("/concepts/{iri:path}", response_model=ConceptReply, responses=failures(404), operation_id="concept")
+    async def concept(
+        iri: Annotated[
+            str,
+            Path(
+                description="The concept: its IRI, bare or in angle brackets, or its name.",
+                max_length=LONGEST_NAME,
+                examples=["Person"],
+            ),
+        ],
+    ) -> Response:
+        """Show a concept: its place in the hierarchy, what it tells, its members."""
+        found = await desk.work(paged, iri)
+        return found if isinstance(found, Response) else json_reply(found)
+
+
+def _concept_content(page: ConceptPage, desk: Desk) -> dict[str, Any]:
+    lines = asdict(page)
+    concept = lines.pop("concept")
+    return {**concept, **lines, "members": [json.loads(desk.naming.entity(member)) for member in page.members]}

@@ -1,0 +1,211 @@
+"""What requests and replies look like: the models behind the OpenAPI description."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tarbox.http.settings import MOST_ANSWERS
+
+FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
+_NS = "https://tarbox.example/academia#"
+
+
+class Language(StrEnum):
+    """How a query is written."""
+
+    MANCHESTER = "manchester"
+    SPARQL = "sparql"
+
+
+class LevelName(StrEnum):
+    """Which list an answer stands in."""
+
+    ENTITY = "entity"
+    CONCEPT = "concept"
+
+
+class RoleName(StrEnum):
+    """What a name is used as."""
+
+    ENTITY = "entity"
+    CONCEPT = "concept"
+    RELATION = "relation"
+
+
+class AnswerRequest(BaseModel):
+    """A question."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
+    query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
+    language: Language = Language.MANCHESTER
+    k: int = Field(10, ge=1, le=MOST_ANSWERS, description="How many answers of each kind.", strict=True)
+
+
+class EntityItem(BaseModel):
+    """An entity: `iri` in N-Triples form, `name` as a query can say it."""
+
+    iri: str
+    label: str
+    name: str
+    degree: float = Field(ge=0, le=1)
+    status: Literal["known", "predicted"]
+
+
+class ConceptItem(EntityItem):
+    """A concept that describes the answers."""
+
+    coverage: float = Field(ge=0, le=1)
+    specificity: float = Field(ge=0, le=1)
+
+
+class AnswerReply(BaseModel):
+    """Both lists of answers; the counts are of all there are."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": FIGURE_1,
+                    "canonical": FIGURE_1,
+                    "english": "everything that is interested in something that Geoffrey Hinton investigates and "
+                    "Google uses",
+                    "entities": [
+                        {
+                            "iri": f"<{_NS}YannLeCun>",
+                            "label": "Yann LeCun",
+                            "name": "YannLeCun",
+                            "degree": 1.0,
+                            "status": "known",
+                        }
+                    ],
+                    "concepts": [
+                        {
+                            "iri": f"<{_NS}TuringLaureate>",
+                            "label": "Turing Award laureate",
+                            "name": "TuringLaureate",
+                            "degree": 1.0,
+                            "status": "known",
+                            "coverage": 0.57,
+                            "specificity": 0.57,
+                        }
+                    ],
+                    "entity_count": 7,
+                    "concept_count": 21,
+                    "milliseconds": 1.2,
+                }
+            ]
+        }
+    )
+    query: str
+    canonical: str = Field(description="The query in Manchester syntax with short names.")
+    english: str
+    entities: list[EntityItem]
+    concepts: list[ConceptItem]
+    entity_count: int
+    concept_count: int
+    milliseconds: float
+
+
+class Node(BaseModel):
+    id: str
+    kind: Literal["entity", "variable", "concept", "answer"]
+    label: str
+    iri: str | None = None
+
+
+class Edge(BaseModel):
+    """A fact, from the node `source` to the node `target`; `step` is its place in the steps, from zero."""
+
+    source: str
+    target: str
+    label: str
+    status: Literal["known", "predicted"]
+    step: int
+
+
+class ExplanationReply(BaseModel):
+    """The facts that carry one answer, as a sentence, as a graph and as single steps."""
+
+    sentence: str
+    nodes: list[Node]
+    edges: list[Edge]
+    steps: list[str]
+
+
+class DrawingReply(BaseModel):
+    """A query as a picture (one SVG element), in English, and in Manchester syntax with short names."""
+
+    svg: str
+    english: str
+    canonical: str
+
+
+class CompletionItem(BaseModel):
+    """A thing that a prefix may begin to name."""
+
+    name: str
+    label: str
+    iri: str
+    role: RoleName
+
+
+class ConceptLineItem(BaseModel):
+    iri: str
+    label: str
+    name: str
+    instances: int
+
+
+class ConceptReply(ConceptLineItem):
+    """A concept with its place in the hierarchy and its strongest members."""
+
+    specificity: float
+    parents: list[ConceptLineItem]
+    children: list[ConceptLineItem]
+    child_count: int
+    paths: list[list[ConceptLineItem]] = Field(description="Chains from a root down to this concept.")
+    equivalents: list[ConceptLineItem]
+    members: list[EntityItem]
+
+
+class Frequent(BaseModel):
+    iri: str
+    label: str
+    name: str
+    count: int
+
+
+class ExampleItem(BaseModel):
+    query: str
+    english: str
+    entity_count: int
+
+
+class KnowledgeBaseReply(BaseModel):
+    """What is served."""
+
+    title: str
+    model: str | None = Field(description="The model that predicts; null where answers are exact.")
+    version: str
+    counts: dict[str, int]
+    prefixes: dict[str, str]
+    relations: list[Frequent]
+    concepts: list[Frequent]
+    examples: list[ExampleItem]
+    limits: dict[str, float]
+
+
+class HealthReply(BaseModel):
+    status: Literal["ok"]
+    title: str
+    version: str
+
+
+class SparqlReply(BaseModel):
+    """SPARQL 1.1 query results in JSON; `degree` and `status` are variables besides the one selected."""
+
+    head: dict[str, Any]
+    results: dict[str, Any]

@@ -1,0 +1,66 @@
+// The server's routes. Every failure is a `Problem`, whatever went wrong.
+
+/** What went wrong, in words for the person at the page; `position` and `candidates` where a query is at fault. */
+export class Problem extends Error {
+  constructor(message, body = {}, status = 0) {
+    super(message);
+    this.status = status;
+    this.position = Number.isInteger(body.position) ? body.position : null;
+    this.candidates = Array.isArray(body.candidates) ? body.candidates : [];
+    /** Whether the same request can succeed later: the server is away or busy. */
+    this.passing = status === 0 || status === 429 || status >= 500;
+  }
+}
+
+const KEY = "tarbox-api-key";
+
+/** Keeps the key that the server wants, for this tab. */
+export const useKey = (key) => sessionStorage.setItem(KEY, key);
+
+function headers() {
+  const key = sessionStorage.getItem(KEY);
+  return { Accept: "application/json", ...(key ? { "X-API-Key": key } : {}) };
+}
+
+async function request(path, parameters, options = {}) {
+  const url = new URL(path, document.baseURI);
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+  let reply;
+  try {
+    reply = await fetch(url, { ...options, headers: { ...headers(), ...options.headers } });
+  } catch (failure) {
+    if (failure.name === "AbortError") throw failure;
+    throw new Problem("The server does not answer. Is tarbox serve still running?");
+  }
+  let body = {};
+  try {
+    body = await reply.json();
+  } catch (failure) {
+    if (failure.name === "AbortError") throw failure;
+    if (reply.ok) throw new Problem("The server's reply cannot be read.", {}, reply.status);
+  }
+  if (!reply.ok) {
+    throw new Problem(body.reason || body.detail || body.title || `The server says ${reply.status}.`, body, reply.status);
+  }
+  return body;
+}
+
+export const isSparql = (text) => /^\s*(#.*\s+)*(prefix|base|select)\b/i.test(text);
+
+export const answer = (query, k, signal) =>
+  request("api/answer", {}, {
+    method: "POST",
+    signal,
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ query, language: isSparql(query) ? "sparql" : "manchester", k }),
+  });
+
+export const explain = (query, iri, level, signal) => request("api/explain", { query, answer: iri, level }, { signal });
+
+export const drawing = (query, signal) => request("api/drawing", { query }, { signal });
+
+export const complete = (prefix, role, limit, signal) => request("api/complete", { prefix, role, limit }, { signal });
+
+export const knowledgeBase = () => request("api/kb", {});
+
+export const concept = (iri, signal) => request(`api/concepts/${encodeURIComponent(iri)}`, {}, { signal });

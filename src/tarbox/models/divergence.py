@@ -1,0 +1,239 @@
+"""Concept retrieval: the Jensen-Shannon similarity of p-normalised fuzzy sets (Eq. 12 and 13), without B x C x E.
+
+With M = (P + Q) / 2 and the divergence as the mean of both terms (the sign in Eq. 12 is a slip, ADR 0010),
+
+    JS(P, Q) = 1/2 sum P ln(P/M) + 1/2 sum Q ln(Q/M) = 1/2 sum P ln P + 1/2 sum Q ln Q - sum M ln M,
+
+whatever P and Q sum to: under a p-norm other than 1 they do not sum to 1, and nothing here needs it. Only the last sum
+depends on the pair. Multiplying the argument of every logarithm by one number t leaves JS as it is, because the sums
+of weights cancel: 1/2 P + 1/2 Q - M = 0. So with g(z) = z ln z, x = tP, y = tQ,
+
+    JS(P, Q) = 1/t [1/2 sum g(x) + 1/2 sum g(y) - sum g(x/2 + y/2)].
+
+t = E^(1/p) is the scale at which a constant set has the value 1, where g is 0: nearly constant sets, which is what
+training starts from, then meet no cancellation, and single precision is enough (`Halves` holds x/2 and y/2).
+
+Shape letters: E entities, C concepts, B queries, K concepts per query, R rows of a table of concept sets.
+"""
+
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, final
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+TINY: Final = 1e-30
+"""Where a degree is 0 its half is set to this, so that z ln z is 0 and not NaN; it is far below any rounding."""
+CHUNK: Final = MappingProxyType({"cpu": 1 << 17, "cuda": 1 << 26})
+"""How many terms the versions in torch hold at a time: as a CPU's cache holds, or as keep a GPU busy."""
+
+Engine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""([C, E], [B, E]) -> [B, C]: the sum over entities of z log2 z, z = x/2 + y/2."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Normalised fuzzy sets, scaled: `values` [N, E] is t/2 times P (Eq. 13); t is `scale`."""
+
+    values: Tensor
+    scale: float
+
+    @classmethod
+    def of(cls, sets_NE: Tensor, p: float, epsilon: float) -> Halves:
+        """Eq. 13: each set divided by max(its p-norm, epsilon)."""
+        scale = float(sets_NE.shape[1]) ** (1 / p)
+        factor_N1 = (scale / 2) / _norm(sets_NE, p).clamp_min(epsilon)
+        return cls((sets_NE * factor_N1).clamp_min(TINY), scale)
+
+    def own(self) -> Tensor:
+        """[N] 1/2 sum g(x), the part of JS that is the set's own, times t."""
+        return _own(self.values)
+
+
+def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) -> Tensor:
+    """[B, C] S_Con of Eq. 12 for every query and concept; for inference.
+
+    `engine` sums the terms of the pairs; by default the quickest there is for the device and the number format.
+
+    >>> sets = torch.tensor([[0.9, 0.1, 0.0], [0.0, 0.1, 0.9]])
+    >>> halves = Halves.of(sets, p=1, epsilon=1e-12)
+    >>> similarity(halves, halves).round(decimals=3)
+    tensor([[ 0.0000, -0.6240],
+            [-0.6240,  0.0000]])
+    """
+    cross = engine or choose_engine(queries.values)
+    pairs_BC = cross(concepts.values, queries.values) * math.log(2)
+    return (pairs_BC - concepts.own()[None, :] - queries.own()[:, None]).clamp_max(0) / queries.scale
+
+
+def pair_similarity(concepts: Halves, queries: Halves, rows_BK: Tensor) -> Tensor:
+    """[B, K] S_Con of each query with the concepts in the given rows of the table, with gradient.
+
+    Neither direction keeps anything of size B x K x E: the backward pass computes the logarithms again.
+    """
+    found: Tensor = _PairSimilarity.apply(concepts.values, queries.values, rows_BK)  # type: ignore[no-untyped-call]
+    return found / queries.scale
+
+
+def choose_engine(like: Tensor) -> Engine:
+    """The quickest engine for tensors like this one: Triton on CUDA, numba on CPU, both in single precision only."""
+    if _runs_triton(like):
+        from tarbox.models import kernels
+
+        return kernels.cross_terms
+    if _runs_numba(like):
+        from tarbox.models import host_kernels
+
+        return host_kernels.cross_terms
+    return cross_eager
+
+
+def cross_eager(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
+    """The reference engine, in torch alone: a few queries and concepts at a time."""
+    terms, entities = _chunk(queries_BE), max(concepts_CE.shape[1], 1)
+    out_BC = queries_BE.new_empty(len(queries_BE), len(concepts_CE))
+    wide = max(1, min(len(concepts_CE), terms // entities))
+    high = max(1, terms // (entities * wide))
+    for top in range(0, len(queries_BE), high):
+        for left in range(0, len(concepts_CE), wide):
+            tile = (slice(top, top + high), slice(left, left + wide))
+            out_BC[tile] = _cross(concepts_CE[tile[1]], queries_BE[tile[0]])
+    return out_BC
+
+
+def compile_engine() -> Engine:
+    """The same by `torch.compile`, which fuses the sum and materialises nothing; needs a compiler at run time."""
+    compiled: Engine = torch.compile(_cross, dynamic=True)
+    return compiled
+
+
+def reference(concepts_CE: Tensor, queries_BE: Tensor, p: float, epsilon: float) -> Tensor:
+    """[B, C] Eq. 12 and 13 as they are written, from degrees: what every engine is tested against."""
+    p_CE = concepts_CE / _norm(concepts_CE, p).clamp_min(epsilon)
+    q_BE = queries_BE / _norm(queries_BE, p).clamp_min(epsilon)
+    rows = []
+    for q_E in q_BE:
+        mean_CE = (p_CE + q_E) / 2
+        rows.append(-(_kl(p_CE, mean_CE) + _kl(q_E.expand_as(p_CE), mean_CE)) / 2)
+    return torch.stack(rows) if rows else queries_BE.new_empty(0, len(concepts_CE))
+
+
+@final
+class _PairSimilarity(torch.autograd.Function):
+    """t S_Con for pairs, from halves h = x/2 and k = y/2: sum z ln z - h ln 2h - k ln 2k, z = h + k.
+
+    Its derivatives are ln z - ln 2h by h and ln z - ln 2k by k.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, concepts_RE: Tensor, queries_BE: Tensor, rows_BK: Tensor) -> Tensor:
+        ctx.save_for_backward(concepts_RE, queries_BE, rows_BK)
+        pairs_BK = _backend(queries_BE).forward(concepts_RE, queries_BE, rows_BK)
+        return pairs_BK - _own(concepts_RE)[rows_BK] - _own(queries_BE)[:, None]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_BK: Tensor) -> tuple[Tensor, Tensor, None]:
+        concepts_RE, queries_BE, rows_BK = ctx.saved_tensors
+        grads = _backend(queries_BE).backward(concepts_RE, queries_BE, rows_BK, grad_BK.contiguous())
+        return (*grads, None)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PairBackend:
+    """What pairs need: forward [B, K] the sum of g(z) over entities; backward [R, E], [B, E] the derivatives."""
+
+    forward: Callable[[Tensor, Tensor, Tensor], Tensor]
+    backward: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _forward_eager(concepts_RE: Tensor, queries_BE: Tensor, rows_BK: Tensor) -> Tensor:
+    out_BK = queries_BE.new_empty(rows_BK.shape)
+    for part in _chunks(queries_BE, rows_BK):
+        z_bKE = concepts_RE[rows_BK[part]] + queries_BE[part, None]
+        out_BK[part] = (z_bKE.log() * z_bKE).sum(2)
+    return out_BK
+
+
+def _backward_eager(concepts_RE: Tensor, queries_BE: Tensor, rows_BK: Tensor, grad_BK: Tensor) -> tuple[Tensor, Tensor]:
+    by_row_R = grad_BK.new_zeros(len(concepts_RE)).index_add_(0, rows_BK.flatten(), grad_BK.flatten())
+    by_concept_RE = (2 * concepts_RE).log_().mul_(-by_row_R[:, None])
+    by_query_BE = (2 * queries_BE).log_().mul_(-grad_BK.sum(1, keepdim=True))
+    for part in _chunks(queries_BE, rows_BK):
+        log_bKE = (concepts_RE[rows_BK[part]] + queries_BE[part, None]).log_().mul_(grad_BK[part, :, None])
+        by_query_BE[part] += log_bKE.sum(1)
+        by_concept_RE.index_add_(0, rows_BK[part].flatten(), log_bKE.flatten(0, 1))
+    return by_concept_RE, by_query_BE
+
+
+EAGER: Final = PairBackend(_forward_eager, _backward_eager)
+
+
+def _backend(like: Tensor) -> PairBackend:
+    if _runs_triton(like):
+        from tarbox.models import kernels
+
+        return PairBackend(kernels.pair_terms, kernels.pair_gradients)
+    if _runs_numba(like):
+        from tarbox.models import host_kernels
+
+        return PairBackend(host_kernels.pair_terms, host_kernels.pair_gradients)
+    return EAGER
+
+
+def _runs_triton(like: Tensor) -> bool:
+    return like.is_cuda and like.dtype is torch.float32 and _importable("triton")
+
+
+def _runs_numba(like: Tensor) -> bool:
+    return like.device.type == "cpu" and like.dtype is torch.float32 and _importable("numba")
+
+
+def _chunks(queries_BE: Tensor, rows_BK: Tensor) -> list[slice]:
+    """Slices of the batch with some `CHUNK` terms each."""
+    step = max(1, _chunk(queries_BE) // max(rows_BK.shape[1] * queries_BE.shape[1], 1))
+    return [slice(start, start + step) for start in range(0, len(queries_BE), step)]
+
+
+def _chunk(like: Tensor) -> int:
+    return CHUNK["cpu" if like.device.type == "cpu" else "cuda"]
+
+
+def _cross(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
+    z_BCE = queries_BE[:, None, :] + concepts_CE[None, :, :]
+    return (z_BCE * z_BCE.log2()).sum(2)
+
+
+def _own(halves_NE: Tensor) -> Tensor:
+    """[N] sum of 1/2 g(2h) = h ln(2h)."""
+    return (halves_NE * (2 * halves_NE).log_()).sum(1)
+
+
+def _norm(sets_NE: Tensor, p: float) -> Tensor:
+    """[N, 1] the p-norm of non-negative rows."""
+    if p == 1:
+        return sets_NE.sum(1, keepdim=True)
+    norm_N1: Tensor = torch.linalg.vector_norm(sets_NE, ord=p, dim=1, keepdim=True)
+    return norm_N1
+
+
+def _kl(p_NE: Tensor, m_NE: Tensor) -> Tensor:
+    """[N] sum p ln(p/m), where 0 ln 0 = 0."""
+    return (torch.xlogy(p_NE, p_NE) - torch.xlogy(p_NE, m_NE)).sum(1)
+
+
+@cache
+def _importable(name: str) -> bool:
+    return find_spec(name) is not None

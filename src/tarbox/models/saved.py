@@ -1,0 +1,156 @@
+"""A run folder, opened for use: the model that `tarbox train` wrote, and the facts it was trained on.
+
+::
+
+    RUN/
+      run.json            model, protocol, vocabulary hash, content hash of the store, where the benchmark is
+      config.toml         every setting, resolved; `tarbox train --config` reads it
+      provenance.json     commit, versions, seed, hardware
+      metrics.jsonl       one line per epoch and per validation
+      model.safetensors   the best weights (a model that needs no training has none)
+      last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch
+      store/              the training store (hard links where the disk allows): a run answers questions by itself
+      curves.png          the learning curves
+
+A run holds its store, so it can be moved and asked anywhere; the benchmark it only names, by a path relative to the
+run and an absolute one. Nothing here is a pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from tarbox.benchmark.folder import is_benchmark, open_benchmark
+from tarbox.core.config import read_config
+from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing
+from tarbox.kb.facts import Facts
+from tarbox.kb.store import Store, open_store
+from tarbox.models.registry import find_model
+from tarbox.models.scorer import Scorer
+
+if TYPE_CHECKING:
+    from tarbox.models.base import Model, Sizes
+
+FORMAT: Final = "tarbox-run"
+VERSION: Final = 1
+RUN: Final = "run.json"
+CONFIG: Final = "config.toml"
+WEIGHTS: Final = "model.safetensors"
+STORE: Final = "store"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """An opened run; `description` is run.json and `settings` are the tables of config.toml."""
+
+    path: Path
+    description: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    store: Store
+
+    @property
+    def model_name(self) -> str:
+        return str(self.description["model"])
+
+    @property
+    def facts(self) -> Facts:
+        return self.store.facts
+
+    def benchmark(self) -> Path:
+        """Where the benchmark is that the run was trained on, by its relative path first; no other is accepted."""
+        named = self.description["benchmark"]
+        places = [self.path / str(named["relative"]), Path(str(named["absolute"]))]
+        for place in places:
+            if is_benchmark(place):
+                check_vocabulary(self.path, self.description["vocabulary_hash"], open_benchmark(place).store)
+                return place
+        tried = " nor ".join(dict.fromkeys(os.path.normpath(place) for place in places))
+        raise StoreMissing(f"the benchmark of {self.path} is not at {tried}. Name queries with --queries FILE.")
+
+    def scorer(self, device: str = "cpu") -> Scorer:
+        """The trained model, ready to score."""
+        kind = find_model(self.model_name)
+        if not isinstance(kind, type) or not _is_trainable(kind):
+            untrained: Scorer = kind.from_facts(self.facts)
+            return untrained
+        return self._load(kind, device)
+
+    def _load(self, kind: type[Model], device: str) -> Model:
+        import safetensors.torch
+
+        file = self.path / WEIGHTS
+        if not file.exists():
+            raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
+        model = build_model(kind, self.settings.get("model", {}), sizes_of(self.facts))
+        try:
+            model.load_state_dict(safetensors.torch.load_file(file, device="cpu"))
+        except (RuntimeError, safetensors.SafetensorError) as error:
+            reason = str(error).strip().splitlines()[-1].strip()
+            raise StoreDamaged(f"{file} does not hold this model: {reason}") from None
+        return model.to(device).eval()
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a run at `path`."""
+    try:
+        return bool(json.loads((Path(path) / RUN).read_bytes()).get("format") == FORMAT)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def open_run(path: str | os.PathLike[str]) -> SavedRun:
+    """Open the run at `path`; a run whose vocabulary is not its store's is refused."""
+    folder = Path(path)
+    if not is_run(folder):
+        raise StoreMissing(f"no run at {folder}. Train one with `tarbox train BENCH -o {folder}`.")
+    description = json.loads((folder / RUN).read_bytes())
+    if description["version"] != VERSION:
+        raise StoreError(f"{folder} has run format {description['version']}, this tarbox reads {VERSION}.")
+    store = open_store(folder / STORE)
+    check_vocabulary(folder, description["vocabulary_hash"], store)
+    return SavedRun(folder, description, tomllib.loads((folder / CONFIG).read_text(encoding="utf-8")), store)
+
+
+def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
+    """Refuse a store whose ids are not those that the run was trained with."""
+    if store.vocabulary_hash != vocabulary_hash:
+        raise StoreError(
+            f"{run} was trained with another vocabulary than {store.path} has "
+            f"({vocabulary_hash[:8]}, not {store.vocabulary_hash[:8]}): its ids mean other things. "
+            "Use the benchmark it was trained on, or train again."
+        )
+
+
+def trainable_class(name: str) -> type[Model] | None:
+    """The model class where it is one that is trained; None for one that needs no training."""
+    found = find_model(name)
+    return found if isinstance(found, type) and _is_trainable(found) else None
+
+
+def build_model(kind: type[Model], table: Mapping[str, Any], sizes: Sizes) -> Model:
+    """A new model from the table `[model]` of the settings."""
+    own = {key: value for key, value in table.items() if key != "name"}
+    config = read_config(kind.Config, own, "model")
+    construct: Any = kind
+    model: Model = construct(config, sizes)
+    return model
+
+
+def sizes_of(facts: Facts) -> Sizes:
+    from tarbox.models.base import Sizes
+
+    vocabulary = facts.vocabulary
+    return Sizes(len(vocabulary.entities), len(vocabulary.concepts), len(vocabulary.relations))
+
+
+def _is_trainable(kind: type[Any]) -> bool:
+    from tarbox.models.base import Model
+
+    return issubclass(kind, Model)

@@ -1,0 +1,297 @@
+"""Fuzzy sets of entities that have generators (Eq. 6-8), and the algebra that builds them from a query.
+
+A set is an expression; `degrees` gives it a value over a *universe*: all entities, or a few candidates per query. With
+projections pushed into the generators every operation is pointwise, so that training an entity answer needs the
+degrees of its candidates only, never those of all entities.
+
+Shape letters: B queries, D dimension, E entities, K candidates per query, X members of a universe, Y a chunk of them.
+"""
+
+# ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias, final
+
+import torch
+from torch import Tensor
+
+from tarbox.models.base import Columns
+from tarbox.models.fuzzy import Logic, complement
+from tarbox.query.algebra import Direction
+
+_CELLS: Final = 1 << 24
+
+
+def widen(products: Tensor) -> Tensor:
+    """In single precision at least: what `torch.autocast` made of a matrix product is not added up any further."""
+    return products.float() if products.dtype in (torch.bfloat16, torch.float16) else products
+
+
+class Universe(abc.ABC):
+    """The entities whose degrees are wanted; `offset` is added to every similarity before the sigmoid (ADR 0016)."""
+
+    offset: float
+
+    @abc.abstractmethod
+    def products(self, vectors_BD: Tensor) -> Tensor:
+        """[B, X] the product of each query's vector with each member's embedding."""
+
+    @abc.abstractmethod
+    def products_of_all(self, vectors_YD: Tensor) -> Tensor:
+        """[B or 1, Y, X] the product of every vector with each member's embedding, for every query."""
+
+    @abc.abstractmethod
+    def indicator(self, ids_B: Tensor) -> Tensor:
+        """[B, X] 1 where the member is the query's entity, 0 elsewhere."""
+
+    def squash(self, similarities: Tensor) -> Tensor:
+        """The degrees of similarities: sigma of Eq. 6."""
+        wide = widen(similarities)
+        return torch.sigmoid(wide + self.offset if self.offset else wide)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class AllEntities(Universe):
+    """The Herbrand universe: X = E."""
+
+    entities_ED: Tensor
+    offset: float = 0.0
+
+    def products(self, vectors_BD: Tensor) -> Tensor:
+        return vectors_BD @ self.entities_ED.T
+
+    def products_of_all(self, vectors_YD: Tensor) -> Tensor:
+        return (vectors_YD @ self.entities_ED.T)[None]
+
+    def indicator(self, ids_B: Tensor) -> Tensor:
+        members_E = torch.arange(len(self.entities_ED), device=ids_B.device)
+        return (ids_B[:, None] == members_E).to(self.entities_ED.dtype)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SomeEntities(Universe):
+    """The candidates of each query: X = K."""
+
+    ids_BK: Tensor
+    entities_BKD: Tensor
+    offset: float = 0.0
+
+    def products(self, vectors_BD: Tensor) -> Tensor:
+        return torch.einsum("bd,bkd->bk", vectors_BD, self.entities_BKD)
+
+    def products_of_all(self, vectors_YD: Tensor) -> Tensor:
+        return torch.einsum("yd,bkd->byk", vectors_YD, self.entities_BKD)
+
+    def indicator(self, ids_B: Tensor) -> Tensor:
+        return (ids_B[:, None] == self.ids_BK).to(self.entities_BKD.dtype)
+
+
+class FuzzySet(abc.ABC):
+    """A fuzzy set of entities for each query of a batch."""
+
+    @abc.abstractmethod
+    def degrees(self, universe: Universe) -> Tensor:
+        """[B, X] in [0, 1]."""
+
+    @abc.abstractmethod
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        """The set that the relation leads to, by translating the generators."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated(FuzzySet):
+    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri."""
+
+    generator_BD: Tensor
+
+    def degrees(self, universe: Universe) -> Tensor:
+        return universe.squash(universe.products(self.generator_BD))
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Generated(self.generator_BD + relation_BD)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Singleton(FuzzySet):
+    """{e}: "a special type of fuzzy set", 1 for one entity and 0 for all others."""
+
+    ids_B: Tensor
+    generator_BD: Tensor
+
+    def degrees(self, universe: Universe) -> Tensor:
+        return universe.indicator(self.ids_B)
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Generated(self.generator_BD + relation_BD)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Instances(FuzzySet):
+    """Eq. 6: the instances of a concept, by its embedding; all entities where the id is negative (`EVERYTHING`)."""
+
+    ids_B: Tensor
+    generator_BD: Tensor
+
+    def degrees(self, universe: Universe) -> Tensor:
+        own_BX = universe.squash(universe.products(self.generator_BD))
+        return torch.where(self.ids_B[:, None] < 0, torch.ones_like(own_BX), own_BX)
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Generated(self.generator_BD + relation_BD)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Meet(FuzzySet):
+    """Eq. 9."""
+
+    parts: Sequence[FuzzySet]
+    logic: Logic
+
+    def degrees(self, universe: Universe) -> Tensor:
+        return self.logic.intersection([part.degrees(universe) for part in self.parts])
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Meet([part.moved(relation_BD) for part in self.parts], self.logic)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Join(FuzzySet):
+    """Eq. 10."""
+
+    parts: Sequence[FuzzySet]
+    logic: Logic
+
+    def degrees(self, universe: Universe) -> Tensor:
+        return self.logic.union([part.degrees(universe) for part in self.parts])
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Join([part.moved(relation_BD) for part in self.parts], self.logic)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Negated(FuzzySet):
+    """Eq. 11."""
+
+    part: FuzzySet
+
+    def degrees(self, universe: Universe) -> Tensor:
+        return complement(self.part.degrees(universe))
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Negated(self.part.moved(relation_BD))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Image(FuzzySet):
+    """What a relation leads to from a set without generator: max over y of T(mu(y), sigma((y + r) x)), exactly.
+
+    A pair's degree is that of the atomic query from y (Eq. 8), so the image of {e} would be the atomic query from e.
+    """
+
+    part: FuzzySet
+    relation_BD: Tensor
+    everyone: AllEntities
+    logic: Logic
+
+    def degrees(self, universe: Universe) -> Tensor:
+        from_BE, shift_BX = self.part.degrees(self.everyone), universe.products(self.relation_BD)
+        step = max(1, _CELLS // max(shift_BX.numel(), 1))
+        best_BX = from_BE.new_zeros(shift_BX.shape)
+        for start in range(0, from_BE.shape[1], step):
+            chunk_YD = self.everyone.entities_ED[start : start + step]
+            pairs_BYX = universe.squash(universe.products_of_all(chunk_YD) + shift_BX[:, None])
+            carried_BYX = self.logic.meet(from_BE[:, start : start + step, None], pairs_BYX)
+            best_BX = torch.maximum(best_BX, carried_BYX.amax(1))
+        return best_BX
+
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Image(self, relation_BD, self.everyone, self.logic)
+
+
+Projection: TypeAlias = Callable[[FuzzySet, Tensor, AllEntities, Logic], FuzzySet]
+
+
+def push(part: FuzzySet, relation_BD: Tensor, everyone: AllEntities, logic: Logic) -> FuzzySet:  # noqa: ARG001
+    """p(x and y) as p(x) and p(y): the relation translates every generator of the operand."""
+    return part.moved(relation_BD)
+
+
+def image(part: FuzzySet, relation_BD: Tensor, everyone: AllEntities, logic: Logic) -> FuzzySet:
+    """Eq. 8 for an atomic query, which has one generator; for any other set the exact image."""
+    if isinstance(part, Generated | Singleton | Instances):
+        return part.moved(relation_BD)
+    return Image(part, relation_BD, everyone, logic)
+
+
+PROJECTIONS: Final[Mapping[str, Projection]] = MappingProxyType({"push": push, "exact": image})
+"""How a relation is followed from the result of a logical operation (ADR 0013)."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Embeddings:
+    """The tables that names are looked up in: [E, D], [C, D] and [2R, D]."""
+
+    entities_ED: Tensor
+    concepts_CD: Tensor
+    relations_RD: Tensor
+
+    def entity(self, ids: Tensor) -> Tensor:
+        """[..., D]"""
+        return torch.nn.functional.embedding(ids, self.entities_ED)
+
+    def concept(self, ids: Tensor) -> Tensor:
+        """[..., D]; the concept of all entities, whose id is negative, has the zero vector."""
+        found = torch.nn.functional.embedding(ids.clamp_min(0), self.concepts_CD)
+        return found * (ids >= 0).to(found.dtype)[..., None]
+
+    def relation(self, ids: Tensor) -> Tensor:
+        """[..., D] of directed relations."""
+        return torch.nn.functional.embedding(ids, self.relations_RD)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class FuzzyAlgebra:
+    """The meaning of a query as a fuzzy set (Section 3.2), for a batch whose ids `columns` holds by placeholder."""
+
+    columns: Columns
+    embeddings: Embeddings
+    logic: Logic
+    project: Projection
+    everyone: AllEntities
+
+    def entity(self, name: str) -> FuzzySet:
+        ids_B = self.columns[name]
+        return Singleton(ids_B, self.embeddings.entity(ids_B))
+
+    def concept(self, name: str) -> FuzzySet:
+        ids_B = self.columns[name]
+        return Instances(ids_B, self.embeddings.concept(ids_B))
+
+    def exists(self, relation: str, direction: Direction, operand: FuzzySet) -> FuzzySet:  # noqa: ARG002
+        relation_BD = self.embeddings.relation(self.columns[relation])
+        return self.project(operand, relation_BD, self.everyone, self.logic)
+
+    def intersection(self, operands: Sequence[FuzzySet]) -> FuzzySet:
+        return Meet(operands, self.logic)
+
+    def union(self, operands: Sequence[FuzzySet]) -> FuzzySet:
+        return Join(operands, self.logic)
+
+    def complement(self, operand: FuzzySet) -> FuzzySet:
+        return Negated(operand)

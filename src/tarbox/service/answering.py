@@ -1,0 +1,168 @@
+"""Who answers: a knowledge base with what follows from its facts, or a model with what it predicts.
+
+Servers and prompts are written against `Answerer`, so that both serve. Everything here may be called from several
+threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Final, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Role
+from tarbox.execution.exact import Answer, answer_query, answer_rows
+from tarbox.execution.rows import encode
+from tarbox.query.algebra import Query
+from tarbox.query.render import render
+from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer, descriptive_order
+from tarbox.service.collections import Thing
+from tarbox.service.explanations import Support, explain_answer
+from tarbox.service.knowledge_base import KnowledgeBase
+
+WARM_UP: Final = "owl:Thing"
+CACHED: Final = 1 << 16
+"""How many names are kept at hand; more are looked up again."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query with how many answers of each kind are wanted; None for all of them."""
+
+    query: Query
+    k: int | None
+
+
+class Answerer(Protocol):
+    """Answers questions over one knowledge base. `model` names the model, where one predicts."""
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The facts and names: parsing, English and pictures are the same whoever answers."""
+
+    @property
+    def model(self) -> str | None: ...
+
+    def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
+        """The answers to each question, in one call; one question costs no less alone than among others."""
+
+    def members(self, concept: str, k: int) -> list[EntityAnswer]:
+        """The strongest members of a concept (a name or an IRI), best first."""
+
+    def explain(self, query: Query, answer: str, role: Role) -> Support:
+        """The facts that carry one answer, an entity or a concept by name or IRI."""
+
+
+@final
+class ExactAnswerer:
+    """Answers with what follows from the facts.
+
+    >>> from tarbox.kb.facts import Facts
+    >>> from tarbox.kb.vocabulary import Vocabulary
+    >>> vocabulary = Vocabulary.of(["urn:x:Google", "urn:x:Search"], ["urn:x:Technique"], ["urn:x:uses"])
+    >>> exact = ExactAnswerer(KnowledgeBase(Facts.of(vocabulary, [(0, 0, 1)], [(1, 0)])))
+    >>> query = exact.kb.parse("inverse uses value Google")
+    >>> [answer.label for answer in exact.answer_many([Question(query, 10)])[0].entities]
+    ['Search']
+    """
+
+    model: Final = None
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+        self._entity = lru_cache(CACHED)(lambda row: _known(kb.entities.at(row)))
+        self._concept = lru_cache(CACHED)(kb.concepts.at)
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        return self._kb
+
+    def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
+        """Questions of one shape run as one table of ids."""
+        found = _exact_answers([question.query for question in questions], self._kb)
+        return [self._show(question, answer) for question, answer in zip(questions, found, strict=True)]
+
+    def members(self, concept: str, k: int) -> list[EntityAnswer]:
+        instances = self._kb.index.instances.entities_of[self._kb.concepts.id(concept)]
+        return [self._entity(row) for row in instances[:k].tolist()]
+
+    def explain(self, query: Query, answer: str, role: Role) -> Support:
+        return explain_answer(query, self._kb, answer, role)
+
+    def _show(self, question: Question, answer: Answer) -> Answers:
+        coverage = answer.coverage()
+        specificity = self._specificity[answer.concepts]
+        order = descriptive_order(coverage, specificity)[: question.k].tolist()
+        concepts = [self._concept(concept) for concept in answer.concepts[order].tolist()]
+        return Answers(
+            render(question.query),
+            [self._entity(row) for row in answer.entities[: question.k].tolist()],
+            [
+                ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, float(coverage[row]), float(specificity[row]))
+                for thing, row in zip(concepts, order, strict=True)
+            ],
+            len(answer.entities),
+            len(answer.concepts),
+        )
+
+    @cached_property
+    def _specificity(self) -> NDArray[np.float64]:
+        return self._kb.index.instances.specificity()
+
+
+def open_answerer(path: str | os.PathLike[str]) -> Answerer:
+    """The answerer of a run that `tarbox train` wrote, or of a store."""
+    from tarbox.models.saved import is_run
+
+    if not is_run(path):
+        return ExactAnswerer(KnowledgeBase.load(path))
+    from tarbox.service.reasoner import Reasoner
+
+    return Reasoner.load(path)
+
+
+def warm_up(answerer: Answerer) -> None:
+    """Builds everything that the first questions would otherwise wait for: indexes, names, machine code."""
+    kb = answerer.kb
+    for role in Role:
+        kb.resolver.lookup(role).complete("warm-up", 1)
+    query = kb.parse(WARM_UP)
+    answerer.answer_many([Question(query, 1)])
+    answerer.answer_many([Question(query, 1), Question(query, 1)])
+
+
+def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:
+    """The answers to many queries as texts, in one call; raises at the first text that is no query."""
+    given = list(texts)
+    questions = [Question(answerer.kb.parse(text, sparql), k) for text in given]
+    return [replace(found, query=text) for text, found in zip(given, answerer.answer_many(questions), strict=True)]
+
+
+def _known(thing: Thing) -> EntityAnswer:
+    return EntityAnswer(thing.iri, thing.label)
+
+
+def _exact_answers(queries: Sequence[Query], kb: KnowledgeBase) -> list[Answer]:
+    """The exact answer to each query; those of one shape together."""
+    groups: dict[Query, list[int]] = {}
+    rows: list[NDArray[np.int32]] = []
+    for place, query in enumerate(queries):
+        shape, ids = encode(query, kb.facts.vocabulary)
+        groups.setdefault(shape, []).append(place)
+        rows.append(ids)
+    found: dict[int, Answer] = {}
+    for shape, places in groups.items():
+        if len(places) == 1:
+            found[places[0]] = answer_query(queries[places[0]], kb.index)
+            continue
+        entities, concepts, counts = answer_rows(shape, np.stack([rows[place] for place in places]), kb.index)
+        for number, place in enumerate(places):
+            first, last = concepts.offsets[number], concepts.offsets[number + 1]
+            found[place] = Answer(entities[number], concepts[number], counts[first:last])
+    return [found[place] for place in range(len(queries))]

@@ -1,0 +1,144 @@
+"""Example questions made from a knowledge base itself: every one has answers at both levels.
+
+Each shape of question has a maker that proposes queries, the likeliest first: they start from the most frequent
+relations and from entities that several others point to. The first proposal with a few answers is taken. Nothing is
+random, so a knowledge base always shows the same examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, TypeAlias, final
+
+import numpy as np
+
+from tarbox.execution.exact import answer_query
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Query
+from tarbox.service.knowledge_base import KnowledgeBase
+
+TRIED: Final = 60
+FEW: Final = range(2, 41)
+_RELATIONS: Final = 12
+_ENTITIES: Final = 4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question: its text in Manchester syntax, its English, and how many entities answer it."""
+
+    query: str
+    english: str
+    entity_count: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Popular:
+    """A relation, and an entity that it leads to from `size` others (forward) or that it leads from (inverse)."""
+
+    relation: str
+    direction: Direction
+    entity: int
+    size: int
+
+
+_Maker: TypeAlias = Callable[[KnowledgeBase, list[_Popular]], Iterator[Query]]
+
+
+def examples(kb: KnowledgeBase) -> list[Example]:
+    """Up to six questions, from simple to hard, none twice."""
+    popular = _popular(kb)
+    found: dict[Query, Example] = {}
+    for place, make in enumerate(MAKERS):
+        shift = place * 2 * _ENTITIES  # each shape begins with another relation
+        for query in islice(make(kb, popular[shift:] + popular[:shift]), TRIED):
+            answer = answer_query(query, kb.index)
+            if len(answer.entities) in FEW and len(answer.concepts) and query not in found:
+                found[query] = Example(kb.render(query), kb.describe(query), len(answer.entities))
+                break
+    return list(found.values())
+
+
+def _popular(kb: KnowledgeBase) -> list[_Popular]:
+    """For the most frequent relations, in both directions, the entities with the most neighbours."""
+    facts = kb.facts
+    frequency = np.bincount(facts.relations, minlength=len(facts.vocabulary.relations))
+    found: list[_Popular] = []
+    for relation in np.argsort(-frequency, kind="stable")[:_RELATIONS].tolist():
+        chosen = facts.relations == relation
+        for direction, ends in ((Direction.FORWARD, facts.tails), (Direction.INVERSE, facts.heads)):
+            entities, counts = np.unique(ends[chosen], return_counts=True)
+            for row in np.argsort(-counts, kind="stable")[:_ENTITIES].tolist():
+                iri = facts.vocabulary.relations.iri(relation)
+                found.append(_Popular(iri, direction, int(entities[row]), int(counts[row])))
+    return found
+
+
+def _value(kb: KnowledgeBase, start: _Popular) -> Exists:
+    return Exists(start.relation, start.direction, Entity(kb.facts.vocabulary.entities.iri(start.entity)))
+
+
+def _one_hop(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
+    """What one entity is related to."""
+    return (_value(kb, start) for start in popular if start.size in FEW)
+
+
+def _of_a_concept(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
+    """Members of a concept with a relation to one entity: a concept of some, not all, of those that have it."""
+    for start in popular:
+        base = _value(kb, start)
+        concept = _dividing(kb, base)
+        if concept is not None:
+            yield And((Concept(concept), base))
+
+
+def _two_hops(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
+    """What is related to something that is related to one entity."""
+    for start in popular:
+        for step in popular[::_ENTITIES]:
+            if step.relation != start.relation:
+                yield Exists(step.relation, step.direction, _value(kb, start))
+
+
+def _joined(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
+    """What two entities have in common."""
+    for place, first in enumerate(popular):
+        for second in popular[place + 1 :]:
+            if first.entity != second.entity and first.relation != second.relation:
+                yield And((_value(kb, first), _value(kb, second)))
+
+
+def _through_both(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
+    """What is related to what two entities have in common: the shape of the paper's Figure 1."""
+    for both in _joined(kb, popular):
+        if not len(answer_query(both, kb.index).entities):
+            continue
+        for step in popular[:: 2 * _ENTITIES]:
+            yield Exists(step.relation, step.direction, both)
+
+
+def _without(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
+    """What has a relation to one entity and is not a member of a concept."""
+    for start in popular:
+        base = _value(kb, start)
+        concept = _dividing(kb, base)
+        if concept is not None:
+            yield And((base, Not(Concept(concept))))
+
+
+MAKERS: Final[tuple[_Maker, ...]] = (_one_hop, _of_a_concept, _two_hops, _joined, _through_both, _without)
+
+
+def _dividing(kb: KnowledgeBase, query: Query) -> str | None:
+    """The concept that parts the answers to a query most evenly; None where no concept parts them."""
+    found = answer_query(query, kb.index)
+    if not len(found.concepts):
+        return None
+    uneven = np.abs(2 * found.counts - len(found.entities))
+    best = int(np.argmin(uneven))
+    if found.counts[best] == len(found.entities):
+        return None
+    return kb.facts.vocabulary.concepts.iri(int(found.concepts[best]))

@@ -1,0 +1,152 @@
+"""What training tells the world, and two of its listeners: metrics.jsonl and TensorBoard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, final
+
+METRICS: Final = "metrics.jsonl"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Training begins, or begins again, after so many epochs."""
+
+    epoch: int
+    epochs: int
+    steps: int
+    samples: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """About once a second within an epoch: how far it is, and the mean loss of each task so far."""
+
+    epoch: int
+    step: int
+    losses: Mapping[str, float]
+    samples_per_second: float
+    seconds_left: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EpochEnded:
+    """The mean loss of each task; `seconds` is the time trained in all, without validation."""
+
+    epoch: int
+    losses: Mapping[str, float]
+    samples: int
+    seconds: float
+    samples_per_second: float
+    seconds_left: float
+    rate: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """The MRR of each level and their mean; `best` says whether no earlier one was as good."""
+
+    epoch: int
+    seconds: float
+    mrr: float
+    levels: Mapping[str, float]
+    best: bool
+    validation_seconds: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Training has ended; `reason` says why."""
+
+    epoch: int
+    seconds: float
+    reason: str
+    best_epoch: int | None
+    best_mrr: float | None
+
+
+Event = Started | Ticked | EpochEnded | Validated | Finished
+Listener = Callable[[Event], None]
+
+_NAMES: Final[Mapping[type[Any], str]] = {EpochEnded: "epoch", Validated: "validation", Finished: "end"}
+
+
+@final
+class MetricsFile:
+    """Appends a line of JSON for every epoch, validation and end; each is on disk before the next step begins."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        """Lines about epochs after `keep` are dropped: a resumed run makes them again."""
+        self._path = folder / METRICS
+        if self._path.is_file():
+            lines = read_metrics(folder)
+            kept = [line for line in lines if line["epoch"] <= keep and line["event"] != "end"]
+            if len(kept) < len(lines):
+                self._path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+    def __call__(self, event: Event) -> None:
+        name = _NAMES.get(type(event))
+        if name is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"event": name, **asdict(event)}) + "\n")
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics; a line cut off by a crash is left out."""
+    found = []
+    for line in (folder / METRICS).read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+@final
+class TensorBoard:
+    """Writes TensorBoard events into the run folder, where tensorboard is installed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writer: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self._writer = SummaryWriter(str(folder))
+
+    def __call__(self, event: Event) -> None:
+        if self._writer is None:
+            return
+        match event:
+            case EpochEnded():
+                self._write({f"loss/{task}": loss for task, loss in event.losses.items()}, event.epoch)
+                self._write({"samples per second": event.samples_per_second, "rate": event.rate}, event.epoch)
+            case Validated():
+                self._write({f"mrr/{level}": mrr for level, mrr in event.levels.items()}, event.epoch)
+            case Started() | Ticked() | Finished():
+                pass
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write(self, numbers: Mapping[str, float], epoch: int) -> None:
+        for name, number in numbers.items():
+            self._writer.add_scalar(name, number, epoch)
+
+
+def tell(listeners: Sequence[Listener], event: Event) -> None:
+    for listener in listeners:
+        listener(event)

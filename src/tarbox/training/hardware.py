@@ -1,0 +1,100 @@
+"""Where and in which precision a model is trained."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, final
+
+import torch
+
+from tarbox.core.errors import ConfigError
+
+AUTO: Final = "auto"
+
+
+class Precision(Enum):
+    """`tf32`: matrix products in TensorFloat-32 where the GPU has it. `bf16`: autocast; weights stay float32."""
+
+    FLOAT32 = "float32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HardwareConfig:
+    """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `compile` uses torch.compile; `graphs` records steps on CUDA."""
+
+    device: str = AUTO
+    precision: Precision = Precision.TF32
+    compile: bool = False
+    graphs: bool = True
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """An opened device."""
+
+    config: HardwareConfig
+    device: torch.device
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The precision of a forward pass; nothing is cached, since a recorded step must cast anew each time."""
+        wanted = self.config.precision is Precision.BF16
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=wanted, cache_enabled=False)
+
+    def synchronize(self) -> None:
+        if self.cuda:
+            torch.cuda.synchronize(self.device)
+
+    def describe(self) -> dict[str, Any]:
+        """What the provenance says of the machine."""
+        found: dict[str, Any] = {
+            "device": str(self.device),
+            "platform": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "threads": torch.get_num_threads(),
+        }
+        if self.cuda:
+            found |= {"gpu": torch.cuda.get_device_name(self.device), "cuda": torch.version.cuda}
+        return found
+
+
+def open_hardware(config: HardwareConfig) -> Hardware:
+    """The device that the settings name, checked; `auto` is the first GPU where there is one."""
+    name = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == AUTO else config.device
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"no device {name!r}; there are auto, cpu, cuda and cuda:N") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"tarbox trains on cpu and cuda, not on {device.type!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"no device {name!r} here: torch finds {torch.cuda.device_count()} GPUs. Use --device cpu.")
+    return Hardware(config, device)
+
+
+@contextmanager
+def numerics(hardware: Hardware) -> Iterator[None]:
+    """torch's switches while training: TF32 on a GPU where wanted; on the CPU sums in the same order always."""
+    before = torch.get_float32_matmul_precision()
+    strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        if hardware.cuda:
+            wanted = "highest" if hardware.config.precision is Precision.FLOAT32 else "high"
+            torch.set_float32_matmul_precision(wanted)
+        else:
+            torch.use_deterministic_algorithms(True)
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+        torch.use_deterministic_algorithms(strict, warn_only=warn)

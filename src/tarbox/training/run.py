@@ -1,0 +1,162 @@
+"""The run folder as training writes it (see `tarbox.models.saved` for what is in it).
+
+Every file is written under a temporary name and renamed; a checkpoint is one file, so that a killed process leaves
+the old one or the new one. Weights and states are safetensors; what is no tensor is JSON in its header.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from tarbox.core.errors import ConfigError
+from tarbox.kb.store import MANIFEST, Store
+from tarbox.kb.writing import replace_file
+from tarbox.models.saved import CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, is_run
+from tarbox.training.failures import TrainingError
+from tarbox.training.settings import Settings
+from tarbox.version import __version__
+
+LAST: Final = "last.safetensors"
+PROVENANCE: Final = "provenance.json"
+_HEADER: Final = "tarbox"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A folder to write a run to."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], settings: Settings, benchmark: Path, store: Store) -> RunFolder:
+        """Begin a run: its description, its settings, its store."""
+        folder = Path(path)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            advice = "Continue it with --resume, or name another folder." if is_run(folder) else "Name another folder."
+            raise ConfigError(f"{folder} exists and is not empty. {advice}")
+        folder.mkdir(parents=True, exist_ok=True)
+        link_store(store.path, folder / STORE)
+        replace_file(folder / CONFIG, settings.toml().encode())
+        description = {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": settings.model_name,
+            "vocabulary_hash": store.vocabulary_hash,
+            "content_hash": store.manifest["content_hash"],
+            "benchmark": {
+                "relative": os.path.relpath(benchmark.resolve(), folder.resolve()),
+                "absolute": str(benchmark.resolve()),
+            },
+        }
+        replace_file(folder / RUN, _json(description))
+        return cls(folder)
+
+    def write_provenance(self, settings: Settings, hardware: Mapping[str, Any], now: datetime) -> None:
+        """Where the run comes from; a resumed run adds to the list."""
+        file = self.path / PROVENANCE
+        earlier = json.loads(file.read_bytes()) if file.exists() else []
+        description = json.loads((self.path / RUN).read_bytes())
+        entry = {
+            "began": now.astimezone(UTC).isoformat(timespec="seconds"),
+            "seed": settings.seed,
+            "vocabulary_hash": description["vocabulary_hash"],
+            "content_hash": description["content_hash"],
+            "commit": find_commit(Path(__file__).parent),
+            "versions": {
+                "tarbox": __version__,
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "safetensors": safetensors.__version__,
+            },
+            "hardware": dict(hardware),
+        }
+        replace_file(file, _json([*earlier, entry]))
+
+    def write_settings(self, settings: Settings) -> None:
+        replace_file(self.path / CONFIG, settings.toml().encode())
+
+    def write_best(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        """The weights that `ask` and `eval` use."""
+        write_tensors(self.path / WEIGHTS, weights, about)
+
+    def write_last(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        write_tensors(self.path / LAST, tensors, state)
+
+    def has_checkpoint(self) -> bool:
+        return (self.path / LAST).exists()
+
+    def read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """(tensors on the CPU, state) of the last checkpoint."""
+        return read_tensors(self.path / LAST)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write a safetensors file under a temporary name, make it durable, and rename it; on failure leave nothing."""
+    scratch = path.with_name(f".{path.name}.writing")
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        with scratch.open("wb") as file:
+            file.write(safetensors.torch.save(plain, {_HEADER: json.dumps(about)}))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {})[_HEADER])
+            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 (not a dictionary)
+    except FileNotFoundError:
+        raise TrainingError(f"there is no checkpoint at {path}: the run has to begin again") from None
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise TrainingError(f"{path} is damaged: {error}") from None
+
+
+def link_store(source: Path, target: Path) -> None:
+    """The store at a second place: hard links where the disk allows, copies elsewhere. Its files never change."""
+    target.mkdir(parents=True)
+    manifest = json.loads((source / MANIFEST).read_bytes())
+    for name in [*(entry["name"] for entry in manifest["files"].values()), MANIFEST]:
+        try:
+            (target / name).hardlink_to(source / name)
+        except OSError:
+            shutil.copyfile(source / name, target / name)
+
+
+def find_commit(folder: Path) -> str | None:
+    """The commit of the checkout that `folder` is in, marked where files differ from it; none outside of one."""
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return f"{commit}+changes" if _git(folder, "status", "--porcelain", "--untracked-files=no") else commit
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    found = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True, timeout=10)
+    return found.stdout.decode().strip()
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,160 @@
+"""One step: draw, score, differentiate, update; everything on the device, nothing read back.
+
+On a GPU the whole step is recorded once as a CUDA graph and replayed, so that its hundreds of small kernels cost no
+launches. That is why the random numbers, the place in the epoch and the sums of losses live in tensors there.
+"""
+
+# ruff: noqa: N806 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor
+
+from tarbox.core.errors import ConfigError
+from tarbox.models.base import Model, Task
+from tarbox.training.batches import Draw, Portions
+from tarbox.training.hardware import Hardware
+from tarbox.training.negatives import Sampler
+from tarbox.training.objective import Objective
+
+WARM_UP: Final = 3
+"""Steps before recording: libraries choose their kernels and make their workspaces in these."""
+
+
+class Decay(Enum):
+    """How the learning rate falls over the epochs."""
+
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    COSINE = "cosine"
+
+
+DECAYS: Final[dict[Decay, Callable[[float], float]]] = {
+    Decay.CONSTANT: lambda _: 1.0,
+    Decay.LINEAR: lambda done: 1.0 - done,
+    Decay.COSINE: lambda done: 0.5 + 0.5 * math.cos(math.pi * done),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OptimizerConfig:
+    """Adam (Kingma and Ba 2015) with this learning rate, which falls by `decay`; `floor` is its least share."""
+
+    rate: float = 1e-3
+    decay: Decay = Decay.CONSTANT
+    floor: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.rate > 0:
+            raise ConfigError(f"optimizer.rate is {self.rate}; it must be above 0")
+
+    def rate_at(self, done: float) -> float:
+        """The learning rate when this share of the epochs is done."""
+        return self.rate * max(self.floor, DECAYS[self.decay](done))
+
+
+def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -> torch.optim.Adam:
+    """Adam over all parameters in one kernel; on a GPU its step count and rate are tensors, so it can be recorded."""
+    rate: Any = torch.tensor(config.rate, device=hardware.device) if hardware.cuda else config.rate
+    return torch.optim.Adam(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        lr=rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        weight_decay=config.weight_decay,
+        fused=True,
+        capturable=hardware.cuda,
+    )
+
+
+@final
+class Engine:
+    """The model, what it learns from, and the update; `losses_T` [4] sums the loss of each task over steps."""
+
+    def __init__(
+        self, model: Model, portions: Portions, objective: Objective, optimizer: torch.optim.Adam, sampler: Sampler
+    ) -> None:
+        self.model, self.portions, self.objective = model, portions, objective
+        self.optimizer, self.sampler = optimizer, sampler
+        self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=sampler.generator.device)
+
+    def runner(self, hardware: Hardware) -> Callable[[], None]:
+        """How a step is made on this hardware."""
+        losses = torch.compile(self._losses, dynamic=False) if hardware.config.compile else self._losses
+
+        def step() -> None:
+            self.optimizer.zero_grad(set_to_none=True)
+            with hardware.autocast():
+                loss, tasks_T = losses(self._draw())
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            self.losses_T.add_(tasks_T)
+
+        return Recorded(step, self.sampler.generator) if hardware.cuda and hardware.config.graphs else step
+
+    def set_rate(self, rate: float) -> None:
+        """Change the learning rate, in place where it is a tensor."""
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _draw(self) -> list[Draw]:
+        with torch.no_grad():
+            rows = self.portions.advance()
+            return [source.draw(own, self.sampler) for source, own in zip(self.portions.sources, rows, strict=True)]
+
+    def _losses(self, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
+        """(the loss, [4] each task's) of the portions drawn."""
+        losses = [
+            self.objective.loss_of(source.task, source.score(self.model, draw), draw.valid_BM)
+            for source, draw in zip(self.portions.sources, draws, strict=True)
+        ]
+        return self.objective.combine(losses)
+
+
+@final
+class Recorded:
+    """A step that runs as itself a few times, is then recorded as a CUDA graph, and replayed from then on."""
+
+    def __init__(self, step: Callable[[], None], generator: torch.Generator) -> None:
+        self._step, self._generator = step, generator
+        self._left = WARM_UP
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        if self._left:
+            self._left -= 1
+            self._warm_up()
+        else:
+            if self._graph is None:
+                self._graph = self._record()
+            self._graph.replay()
+
+    def _warm_up(self) -> None:
+        """On a stream of its own, as recording wants it."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self._generator)
+        with torch.cuda.graph(graph):
+            self._step()
+        return graph

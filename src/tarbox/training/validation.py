@@ -1,0 +1,83 @@
+"""Validation while training: the mean reciprocal rank, averaged as in PROTOCOL.md, point 4, without intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from tarbox.benchmark.tables import QueryTable
+from tarbox.core.errors import ConfigError
+from tarbox.core.ids import Level
+from tarbox.evaluation.evaluator import NOTHING, Ranked, rank_table
+from tarbox.kb.facts import Ids
+from tarbox.models.scorer import Scorer
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ValidationConfig:
+    """Validate `every` so many epochs and at the end; stop after `tolerance` validations without a better MRR.
+
+    `queries` limits the queries of each template and level (0: all); `tolerance` 0 never stops early.
+    """
+
+    every: int = 50
+    tolerance: int = 3
+    queries: int = 0
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or self.tolerance < 0 or self.queries < 0:
+            raise ConfigError("validation.every must be at least 1, validation.tolerance and .queries at least 0")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """Ranks a table; the score of a model is the mean over levels of its MRR."""
+
+    table: QueryTable
+    excluded: Mapping[Level, Ids] = field(default_factory=lambda: NOTHING)
+
+    @classmethod
+    def of(cls, table: QueryTable, excluded: Mapping[Level, Ids], queries: int) -> Validator:
+        """With at most `queries` of each template and level, evenly spaced (0: all)."""
+        return cls(_thin(table, queries) if queries else table, excluded)
+
+    def __call__(self, scorer: Scorer) -> dict[str, float]:
+        """The MRR of each level, averaged over a query's answers, then queries, then templates."""
+        return average_mrr(rank_table(scorer, self.table, self.excluded))
+
+
+def average_mrr(ranked: Ranked) -> dict[str, float]:
+    """The MRR of each level that has queries."""
+    rows = ranked.rows()
+    counts = np.bincount(rows, minlength=len(ranked.table))
+    per_query = np.bincount(rows, 1.0 / ranked.ranks, len(ranked.table)) / np.maximum(counts, 1)
+    groups = _groups(ranked.table)
+    return {
+        level.value: float(
+            np.mean([per_query[places].mean() for (own, _), places in groups.items() if own == level.value])
+        )
+        for level in Level
+        if any(own == level.value for own, _ in groups)
+    }
+
+
+def _groups(table: QueryTable) -> dict[tuple[str, str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """The places of the queries of each level and template."""
+    levels, templates = table.texts("level"), table.texts("template")
+    found: dict[tuple[str, str], list[int]] = {}
+    for place, (level, template) in enumerate(zip(levels, templates, strict=True)):
+        found.setdefault((level or "", template or ""), []).append(place)
+    return {key: np.array(places, np.int64) for key, places in found.items()}
+
+
+def _thin(table: QueryTable, queries: int) -> QueryTable:
+    kept = []
+    for places in _groups(table).values():
+        wanted = min(queries, len(places))
+        kept.append(places[np.linspace(0, len(places) - 1, wanted).astype(np.int64)])
+    return table.take(np.sort(np.concatenate(kept))) if kept else table

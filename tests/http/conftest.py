@@ -1,0 +1,76 @@
+"""The embedded academia, served on loopback."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tarbox.http.app import create_app
+from tarbox.http.server import bind, make_server
+from tarbox.http.settings import Settings
+from tarbox.kb.build import BuildOptions, build
+from tarbox.kb.presets import PRESETS
+from tarbox.service.answering import Answerer, open_answerer
+from tarbox.service.knowledge_base import KnowledgeBase
+
+Serve = Callable[..., AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    preset = PRESETS["academia"]
+    path = tmp_path_factory.mktemp("http") / "academia"
+    build(preset.sources(None), path, BuildOptions(preset.interpretation))
+    return path
+
+
+@pytest.fixture(scope="session")
+def answerer(store: Path) -> Answerer:
+    return open_answerer(store)
+
+
+@pytest.fixture(scope="session")
+def kb(answerer: Answerer) -> KnowledgeBase:
+    return answerer.kb
+
+
+@pytest.fixture(scope="session")
+def serve(answerer: Answerer) -> Serve:
+    """Serves an answerer while a `with` block runs, and gives the address."""
+
+    @contextmanager
+    def serving(settings: Settings | None = None, by: Answerer | None = None) -> Iterator[str]:
+        chosen = settings or Settings(port=0)
+        listener = bind("127.0.0.1", 0)
+        server = make_server(create_app(by or answerer, chosen), chosen)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+        listener.close()
+
+    return serving
+
+
+@pytest.fixture(scope="session")
+def address(serve: Serve) -> Iterator[str]:
+    """The address of a server with the usual settings."""
+    with serve() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=30) as opened:
+        yield opened

@@ -1,0 +1,141 @@
+"""What stands behind the routes: batches, many answers at once, examples, completion, concept pages."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tarbox.core.errors import UnknownName
+from tarbox.kb.closure import Hierarchy
+from tarbox.kb.facts import Facts
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.service.answering import Answerer, ExactAnswerer, Question, answer_texts
+from tarbox.service.batching import Batcher
+from tarbox.service.concept_pages import concept_page, paths_to
+from tarbox.service.examples import examples
+from tarbox.service.knowledge_base import KnowledgeBase
+
+TEXTS = [
+    "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))",
+    "Person and (worksAt some (University and locatedIn value Canada)) and not (bornIn value Canada)",
+    "inverse investigates value GeoffreyHinton",
+    "inverse investigates value YannLeCun",
+    "inverse uses value Google",
+    "not Person",
+    "Person and University",
+    "{Google}",
+]
+
+
+@pytest.mark.parametrize("k", [None, 1, 3])
+def test_many_answers_are_those_of_each(answerer: Answerer, kb: KnowledgeBase, k: int | None) -> None:
+    for text, found in zip(TEXTS, answer_texts(answerer, TEXTS, k), strict=True):
+        expected = kb.answer(text, k)
+        assert found.query == text
+        assert list(found.entities) == list(expected.entities)
+        assert list(found.concepts) == list(expected.concepts)
+        assert (found.entity_count, found.concept_count) == (expected.entity_count, expected.concept_count)
+    assert answer_texts(answerer, []) == []
+
+
+def test_threads_share_one_answerer(kb: KnowledgeBase) -> None:
+    fresh = ExactAnswerer(KnowledgeBase(kb.facts, "academia"))  # nothing is built yet: all threads build at once
+    expected = [[answer.iri for answer in kb.answer(text, 5).entities] for text in TEXTS]
+    start = threading.Barrier(8)
+
+    def ask(_: int) -> list[list[str]]:
+        start.wait()
+        return [[answer.iri for answer in found.entities] for found in answer_texts(fresh, TEXTS, 5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(8))) == [expected] * 8
+
+
+def test_a_batch_is_what_was_waiting() -> None:
+    sizes: list[int] = []
+    go = threading.Event()
+
+    def double(numbers: Sequence[int]) -> list[int]:
+        go.wait(5)
+        return [2 * number for number in numbers]
+
+    async def ask() -> list[int]:
+        batcher = Batcher(double, most=4, report=sizes.append)
+        first = asyncio.create_task(batcher.ask(0))
+        while not sizes:
+            await asyncio.sleep(0)
+        rest = [asyncio.create_task(batcher.ask(number)) for number in range(1, 8)]
+        await asyncio.sleep(0)
+        rest[6].cancel()
+        go.set()
+        found = await asyncio.gather(first, *rest[:6])
+        assert await batcher.ask(7) == 14
+        batcher.close()
+        return found
+
+    assert asyncio.run(ask()) == [0, 2, 4, 6, 8, 10, 12]
+    assert sizes == [1, 4, 2, 1]
+
+
+def test_a_failure_reaches_the_one_who_asked() -> None:
+    def invert(numbers: Sequence[int]) -> list[float]:
+        return [1 / number for number in numbers]
+
+    async def ask() -> list[float | BaseException]:
+        batcher = Batcher(invert)
+        return await asyncio.gather(*map(batcher.ask, (1, 2, 0, 4)), return_exceptions=True)
+
+    found = asyncio.run(ask())
+    assert [found[place] for place in (0, 1, 3)] == [1, 0.5, 0.25]
+    assert isinstance(found[2], ZeroDivisionError)
+
+
+def test_examples_are_the_same_each_time(kb: KnowledgeBase) -> None:
+    found = examples(kb)
+    assert found == examples(KnowledgeBase(kb.facts, "again"))
+    assert len({example.query for example in found}) == len(found) >= 3
+    for example in found:
+        answers = kb.answer(example.query)
+        assert answers.entity_count == example.entity_count >= 2
+        assert answers.concept_count > 0
+
+
+def test_a_knowledge_base_without_facts_has_no_examples() -> None:
+    assert examples(KnowledgeBase(Facts.of(Vocabulary.of(["urn:a"], ["urn:C"], ["urn:p"])))) == []
+
+
+def test_paths_to_a_concept() -> None:
+    subs = Facts.of(Vocabulary.of([], [f"urn:{i}" for i in range(7)]), [], [], [(2, 1), (1, 0), (2, 3), (3, 2), (3, 4)])
+    tree = Hierarchy.of(subs.subs, subs.supers, 7)
+    assert paths_to(2, tree) == [[4, 2], [0, 1, 2]]  # 2 and 3 are equivalent: what is above one is above both
+    assert paths_to(0, tree) == [[0]]
+    assert paths_to(2, tree, most=1) == [[4, 2]]
+
+
+def test_a_page_of_equivalent_concepts() -> None:
+    vocabulary = Vocabulary.of(["urn:x:a"], ["urn:x:A", "urn:x:B", "urn:x:Top"])
+    kb = KnowledgeBase(Facts.of(vocabulary, [], [(0, 0)], [(0, 1), (1, 0), (1, 2)]))
+    page = concept_page(ExactAnswerer(kb), "A")
+    assert [line.label for line in page.equivalents] == ["B"]
+    assert [line.label for line in page.paths[0]] == ["Top", "A"]
+    assert [member.label for member in page.members] == ["a"]
+    with pytest.raises(UnknownName):
+        concept_page(ExactAnswerer(kb), "C")
+
+
+def test_wrong_questions_do_not_spoil_the_right_ones(answerer: Answerer, kb: KnowledgeBase) -> None:
+    from tarbox.http.desk import Asked, Desk
+    from tarbox.http.metrics import Metrics
+    from tarbox.http.settings import Bounds
+
+    desk = Desk(answerer, Bounds(), Metrics("0"))
+    nowhere = kb.parse("SELECT ?x { ?x a <urn:nothing> }", sparql=True)
+    batch = [Asked("Person", None, 1, 0.0), Asked("Persn", None, 1, 0.0), Asked("x", nowhere, 1, 0.0)]
+    found = desk._answer_batch(batch)
+    assert [type(outcome).__name__ for outcome in found] == ["bytes", "QuerySyntaxError", "UnknownName"]
+    desk.close()
+    assert Question(nowhere, 1) == Question(nowhere, 1)

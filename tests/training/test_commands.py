@@ -1,0 +1,134 @@
+"""`tarbox train`, `concept`, `eval RUN`, `ask RUN` and `tune`, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from tarbox.cli.ask import ask
+from tarbox.cli.concept import concept
+from tarbox.cli.evaluate import evaluate
+from tarbox.cli.train import train
+from tarbox.cli.training_progress import Narrator, duration
+from tarbox.cli.tune import tune
+from tarbox.core.errors import ConfigError, MissingDependency
+from tarbox.training.events import EpochEnded, Finished, Started, Ticked, Validated
+
+SHORT = ["--set", "epochs=2", "--set", "every=1", "--set", "batches.size=1024", "--set", "optimizer.rate=0.02"]
+TINY = ["--model", "tiny_model:Tiny", *SHORT]
+
+
+@pytest.fixture(scope="module")
+def call() -> Callable[..., Result]:
+    app = typer.Typer()
+    for name, command in (("train", train), ("concept", concept), ("eval", evaluate), ("ask", ask), ("tune", tune)):
+        app.command(name)(command)
+
+    def run(*arguments: str | Path) -> Result:
+        found = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return found
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_folder(call: Callable[..., Result], bench: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("commands") / "run"
+    done = call("train", bench, "-o", folder, *TINY)
+    assert done.exit_code == 0
+    assert "2 epochs; best validation MRR" in done.stdout
+    return folder
+
+
+def test_lines_on_stderr_tell_how_training_goes(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    done = call("train", bench, "-o", tmp_path / "run", *TINY)
+    assert "training: 2 epochs of" in done.stderr
+    assert "epoch 1: validation MRR entity" in done.stderr
+    assert "done after 2 epochs" in done.stderr
+
+
+def test_evaluating_a_run(call: Callable[..., Result], run_folder: Path) -> None:
+    found = json.loads(call("eval", run_folder, "--json", "--split", "valid").stdout)
+    assert found["model"] == "tiny_model:Tiny"
+    assert found["protocol"] == "honest"
+    assert 0 < found["levels"]["concept"]["mrr"] < 1
+
+
+def test_a_model_that_is_not_trained_cannot_be_evaluated(call: Callable[..., Result], bench: Path) -> None:
+    with pytest.raises(ConfigError, match="'tar' must be trained first"):
+        call("eval", bench, "--model", "tar")
+
+
+def test_asking_a_run(call: Callable[..., Result], run_folder: Path) -> None:
+    found = json.loads(call("ask", run_folder, "inverse investigates value GeoffreyHinton", "--json", "-k", "6").stdout)
+    assert {answer["status"] for answer in found["entities"]} == {"known", "predicted"}
+    assert len(found["concepts"]) == 6
+
+
+def test_the_members_of_a_concept(call: Callable[..., Result], run_folder: Path) -> None:
+    found = json.loads(call("concept", run_folder, "Researcher", "--json", "-k", "5").stdout)
+    assert found["label"] == "Researcher"
+    assert len(found["members"]) == 5
+    assert "predicted" in call("concept", run_folder, "Researcher").stdout
+    assert call("concept", run_folder, "Researcher", "--tsv").stdout.startswith("iri\tlabel\tdegree\tstatus\n")
+
+
+def test_resuming_and_seeds(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    assert call("train", bench, "-o", tmp_path / "runs", *TINY, "--seeds", "2", "--seed", "5").exit_code == 0
+    seeds = json.loads((tmp_path / "runs" / "seeds.json").read_text())
+    assert set(seeds["best_mrr"]) == {"seed-5", "seed-6"}
+    one = tmp_path / "runs" / "seed-5"
+    assert "3 epochs" in call("train", "--resume", "-o", one, "--set", "epochs=3").stdout
+    assert call("train", "--resume", "-o", one, "--model", "tar").exit_code == 2
+    with pytest.raises(ConfigError, match=r"no run at .* to resume"):
+        call("train", "--resume", "-o", tmp_path / "nothing")
+
+
+def test_ablations_by_option(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    call("train", bench, "-o", tmp_path / "run", *TINY, "--without", "subsumption", "--without", "instantiation")
+    line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
+    assert set(line["losses"]) == {"entity", "concept"}
+
+
+def test_counting_needs_no_training(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    assert "nothing to train" in call("train", bench, "-o", tmp_path / "run", "--model", "counting").stdout
+    assert json.loads(call("eval", tmp_path / "run", "--json").stdout)["model"] == "counting"
+
+
+def test_tuning(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    searched = ["--search", "optimizer.rate=0.02,0.002", *TINY]
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        with pytest.raises(MissingDependency, match=r"needs optuna: pip install 'tarbox\[tune\]'"):
+            call("tune", bench, "-o", tmp_path / "search", *searched)
+        return
+    first = call("tune", bench, "-o", tmp_path / "search", "--trials", "1", *searched)
+    again = call("tune", bench, "-o", tmp_path / "search", "--trials", "2", *searched)
+    assert "trial 0" in first.stderr
+    assert "trial 0" not in again.stderr
+    assert "trial 1" in again.stderr
+    assert "best validation MRR" in again.stdout
+
+
+def test_the_narrator_is_sober_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    now = iter(range(0, 1000, 20))
+    losses = {"entity": 0.5}
+    with Narrator(clock=lambda: float(next(now))) as narrator:
+        narrator(Started(0, 9, 100, 2048))
+        narrator(Ticked(0, 50, losses, 1000.0, 75.0))
+        narrator(EpochEnded(1, losses, 2048, 3.0, 1000.0, 60.0, 0.1))
+        narrator(Validated(1, 3.0, 0.25, {"entity": 0.2, "concept": 0.3}, True, 0.1))
+        narrator(Finished(1, 3.0, "9 epochs", 1, 0.25))
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "training: 9 epochs of 100 steps of 2,048 samples"
+    assert "epoch 1: validation MRR entity 20.0, concept 30.0; the best so far" in said
+    assert said[-1] == "done after 1 epochs and 3 s: 9 epochs"
+    assert duration(7260) == "2 h 1 min"

@@ -1,0 +1,98 @@
+"""Settings: what is unknown or out of range is refused with advice; what is written can be read again."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tarbox.core.errors import ConfigError
+from tarbox.training.objective import Average
+from tarbox.training.settings import Settings, read_assignments, read_file, read_recipe, resolve
+
+RECIPES = ("academia", "biomed", "dbpedia", "dbpedia77k", "yago4")
+
+
+def given(*assignments: str) -> Settings:
+    return resolve([read_assignments(assignments, "tar")], "tar")
+
+
+def test_the_defaults_are_the_paper_s() -> None:
+    settings = resolve([])
+    assert settings.model_name == "tar"
+    assert settings.negatives.count == 4
+    assert (settings.model["epsilon"], settings.model["p"], settings.model["margin"]) == (1e-12, 1.0, 12.0)
+    assert settings.model["t_norm"] == "product"
+    assert (settings.validation.every, settings.validation.tolerance) == (50, 3)
+
+
+def test_short_and_long_keys() -> None:
+    settings = given("rate=1e-4", "model.dimension=32", "average=sample", "objective.weights.concept=2", "seed=7")
+    assert settings.optimizer.rate == 1e-4
+    assert settings.model["dimension"] == 32
+    assert settings.objective.average is Average.SAMPLE
+    assert settings.objective.weights.concept == 2.0
+    assert settings.seed == 7
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        (
+            "optimizer.rat=1",
+            r"no setting 'optimizer\.rat'\. Did you mean 'optimizer\.rate'\? Known here: optimizer\.rate,",
+        ),
+        ("rte=1", r"no setting 'rte'\. Did you mean 'rate'\?"),
+        ("adam.rate=1", r"no setting 'adam'.* Known here: seed, model, batches"),
+        ("model.dimensions=3", r"Did you mean 'model\.dimension'\?"),
+        ("rate=fast", "optimizer.rate is 'fast'; it must be a number"),
+        ("rate=nan", "optimizer.rate is nan; it must be a number"),
+        ("rate=0", "it must be above 0"),
+        ("epochs=1.5", "stopping.epochs is 1.5; it must be a whole number"),
+        ("decay=step", "optimizer.decay is 'step'; it must be one of constant, linear, cosine"),
+        ("minutes=1", r"which one\? stopping\.minutes, checkpoints\.minutes"),
+        ("optimizer=3", "no setting .optimizer."),
+        ("seed=-1", "seed is -1; it must be a whole number, 0 or more"),
+        ("rate", "--set needs key=value"),
+        ('objective.without=["everything"]', "it must be one of entity, concept, subsumption, instantiation"),
+        ("t_norm=min", "t_norm = 'min': choose one of product"),
+        ("size=0", "batches.size is 0; it must be at least 1"),
+    ],
+)
+def test_mistakes_get_advice(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        given(assignment)
+
+
+def test_an_untrained_model_has_no_settings() -> None:
+    assert resolve([], "counting").model == {"name": "counting"}
+    with pytest.raises(ConfigError, match="the model 'counting' has no settings"):
+        resolve([{"model": {"dimension": 3}}], "counting")
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    settings = given("rate=1e-4", 'objective.without=["subsumption"]', "precision=bf16")
+    file = tmp_path / "config.toml"
+    file.write_text(settings.toml())
+    assert resolve([read_file(file)]) == settings
+    assert tomllib.loads(settings.toml())["objective"]["without"] == ["subsumption"]
+
+
+def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("rate = = 3")
+    with pytest.raises(ConfigError, match=r"config\.toml is not TOML: .*line 1"):
+        read_file(file)
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_file(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_resolves(name: str) -> None:
+    assert resolve([read_recipe(name)]).model_name == "tar"
+
+
+def test_an_unknown_recipe() -> None:
+    with pytest.raises(ConfigError, match="no recipe 'yago'; there are academia, biomed, dbpedia, dbpedia77k, yago4"):
+        read_recipe("yago")
