@@ -47,8 +47,8 @@ def serve(answerer: Answerer) -> Serve:
     @contextmanager
     def serving(settings: Settings | None = None, by: Answerer | None = None) -> Iterator[str]:
         chosen = settings or Settings(port=0)
-        listener = bind("127.0.0.1", 0)
         server = make_server(create_app(by or answerer, chosen), chosen)
+        listener = bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

@@ -55,6 +55,7 @@ def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
     _add_answers(router, desk)
     _add_queries(router, desk)
     _add_names(router, desk, kb_content)
+    _add_concepts(router, desk)
     return router
 
 
@@ -124,6 +125,8 @@ def _add_names(router: APIRouter, desk: Desk, kb_content: Mapping[str, Any]) -> 
         """Find names that a few letters may begin, small typing errors forgiven."""
         return json_reply(await desk.work(completed, prefix, role, limit))
 
+
+def _add_concepts(router: APIRouter, desk: Desk) -> None:
     def paged(name: str) -> bytes | Response:
         try:
             return encode(_concept_content(concept_page(desk.answerer, name), desk))

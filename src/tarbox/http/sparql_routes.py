@@ -50,23 +50,6 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
     there are."""
     router = APIRouter()
 
-    async def respond(parameters: dict[str, list[str]], accept: str) -> Response:
-        wanted = next((parameters[name][0] for name in ("format", "output") if parameters.get(name)), "")
-        media_type = choose_format(accept, wanted)
-        if media_type is None:
-            return problem("not-acceptable", f"Results come as {JSON} or {XML}.")
-        asked = read_request(parameters)
-        tree = await desk.parse(asked.query, sparql=True)
-        most = bounds.rows if asked.limit is None else min(asked.limit, bounds.rows)
-
-        def results() -> tuple[bytes, int]:
-            found = desk.answerer.answer_many([Question(tree, asked.offset + most)])[0]
-            likely = [answer for answer in found.entities[asked.offset :][:most] if answer.degree > 0]
-            return write_results(asked, likely, media_type), found.entity_count
-
-        content, count = await desk.work(results)
-        return Response(content, headers={"X-Total-Count": str(count)}, media_type=media_type)
-
     @router.get("/sparql", responses={**_RESULTS, **failures(406)}, response_class=Response, operation_id="sparql")
     async def sparql_get(
         request: Request,
@@ -81,7 +64,7 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
     ) -> Response:
         """Answer a SPARQL query; each solution has `degree` and `status` besides the variable."""
         del query  # documented here, read with the other parameters
-        return await respond(read_parameters(request.url.query), accept)
+        return await _respond(desk, bounds, read_parameters(request.url.query), accept)
 
     @router.post(
         "/sparql",
@@ -105,6 +88,25 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
             return problem(
                 "media-type", f"Send the query as {FORM} or as {QUERY}.", {"Accept-Post": f"{FORM}, {QUERY}"}
             )
-        return await respond(parameters, accept)
+        return await _respond(desk, bounds, parameters, accept)
 
     return router
+
+
+async def _respond(desk: Desk, bounds: Bounds, parameters: dict[str, list[str]], accept: str) -> Response:
+    """The results that parameters ask for, in a format that the client accepts."""
+    wanted = next((parameters[name][0] for name in ("format", "output") if parameters.get(name)), "")
+    media_type = choose_format(accept, wanted)
+    if media_type is None:
+        return problem("not-acceptable", f"Results come as {JSON} or {XML}.")
+    asked = read_request(parameters)
+    tree = await desk.parse(asked.query, sparql=True)
+    most = bounds.rows if asked.limit is None else min(asked.limit, bounds.rows)
+
+    def results() -> tuple[bytes, int]:
+        found = desk.answerer.answer_many([Question(tree, asked.offset + most)])[0]
+        likely = [answer for answer in found.entities[asked.offset :][:most] if answer.degree > 0]
+        return write_results(asked, likely, media_type), found.entity_count
+
+    content, count = await desk.work(results)
+    return Response(content, headers={"X-Total-Count": str(count)}, media_type=media_type)

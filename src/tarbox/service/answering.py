@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Role
 from tarbox.execution.exact import Answer, answer_query, answer_rows
 from tarbox.execution.rows import encode
-from tarbox.query.algebra import Query
+from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
 from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer, descriptive_order
 from tarbox.service.collections import Thing
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 
-WARM_UP: Final = "owl:Thing"
 CACHED: Final = 1 << 16
 """How many names are kept at hand; more are looked up again."""
 
@@ -132,9 +131,10 @@ def warm_up(answerer: Answerer) -> None:
     kb = answerer.kb
     for role in Role:
         kb.resolver.lookup(role).complete("warm-up", 1)
-    query = kb.parse(WARM_UP)
-    answerer.answer_many([Question(query, 1)])
-    answerer.answer_many([Question(query, 1), Question(query, 1)])
+    if len(kb.entities):
+        question = Question(Entity(kb.facts.vocabulary.entities.iri(0)), 1)
+        answerer.answer_many([question])
+        answerer.answer_many([question, question])
 
 
 def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:

@@ -5,6 +5,7 @@ Without Chromium or Playwright the tests are skipped; where TARBOX_REQUIRE_BROWS
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
@@ -42,6 +44,17 @@ def refuse(reason: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser."""
+    if importlib.util.find_spec("playwright") is None:
+        refuse("Playwright is not installed: pip install playwright")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        refuse("there is no Chromium here: apt-get install chromium")
+    return program
+
+
+@pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page") / "academia"
     command = [sys.executable, "-m", "tarbox", "kb", "build", "--preset", "academia", "-o", str(folder)]
@@ -55,42 +68,36 @@ def academia(store: Path) -> KnowledgeBase:
 
 
 @pytest.fixture(scope="session")
-def address(store: Path) -> Iterator[str]:
+def address(chromium: str, store: Path) -> Iterator[str]:
     """The address of `tarbox serve` on a free port."""
-    command = [
-        sys.executable,
-        "-c",
-        "import typer; from tarbox.cli.serve import serve; typer.run(serve)",
-        str(store),
-        "--port",
-        "0",
-    ]
+    command = [sys.executable, "-m", "tarbox", "serve", str(store), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         assert server.stdout is not None
         first = server.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+/", first)
         try:
-            assert found, f"tarbox serve says: {first}{server.stdout.read() if server.poll() is not None else ''}"
+            assert found, f"tarbox serve says: {first}{server.communicate(timeout=15)[0]}"
+            with urlopen(f"{found.group()}health", timeout=30) as reply:
+                assert reply.status == 200
             yield found.group()
         finally:
             server.terminate()
-            server.wait(15)
+            try:
+                server.wait(15)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(chromium: str) -> Iterator[Any]:
     """Chromium, without a window. It ends with the module: Playwright's event loop would disturb other tests."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        refuse("there is no Chromium here: apt-get install chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        refuse("Playwright is not installed: pip install playwright")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        yield chromium
-        chromium.close()
+        running = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield running
+        running.close()
 
 
 @dataclass

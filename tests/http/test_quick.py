@@ -1,0 +1,41 @@
+"""The short way of `GET /api/answer` gives the replies of the framework's way."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tarbox.http.quick import read_question
+
+QUERIES = [
+    "query=Person",
+    "query=Person&k=1",
+    "query=worksAt+value+Google&language=manchester&k=1000",
+    "query=worksAt%20value%20Gogle",
+    "query=",
+    "query=%F0%9F%99%82%00",
+    "query=SELECT%20%3Fx%20%7B%20%3Fx%20a%20%3Curn%3Anothing%3E%20%7D&language=sparql",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_both_ways_give_the_same(client: httpx.Client, query: str) -> None:
+    """A parameter that is not known sends a request the framework's way, which passes over it."""
+    assert read_question(query.encode()) is not None
+    assert read_question(f"{query}&unknown=1".encode()) is None
+    quick, usual = client.get(f"/api/answer?{query}"), client.get(f"/api/answer?{query}&unknown=1")
+    assert quick.status_code == usual.status_code
+    assert {**quick.json(), "milliseconds": 0} == {**usual.json(), "milliseconds": 0}
+    different = {"date", "content-length"}
+    assert {k: v for k, v in quick.headers.items() if k not in different} == {
+        k: v for k, v in usual.headers.items() if k not in different
+    }
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "k=1", "query=a&query=b", "query=a&k=0", "query=a&k=1001", "query=a&k=-1", "query=a&k=1_0", "query=a&k=%C2%B2",
+     "query=a&k=+1", "query=a&language=prolog", "query=a&k=999999", "query"],
+)  # fmt: skip
+def test_what_is_not_plainly_right_goes_the_usual_way(query: str) -> None:
+    assert read_question(query.encode()) is None

@@ -1,0 +1,47 @@
+"""A run is served as a store is: known and predicted answers over the same routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tarbox.models.counting import Counting
+from tarbox.service.answering import Answerer
+from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.reasoner import Reasoner
+
+QUERY = "Person and worksAt value Google"
+
+
+@pytest.fixture(scope="module")
+def predicting(kb: KnowledgeBase, serve) -> Iterator[httpx.Client]:  # type: ignore[no-untyped-def]
+    reasoner: Answerer = Reasoner(kb, Counting.from_facts(kb.facts), "counting")
+    with serve(by=reasoner) as address, httpx.Client(base_url=address, timeout=30) as client:
+        yield client
+
+
+def test_known_and_predicted_answers(predicting: httpx.Client) -> None:
+    assert predicting.get("/api/kb").json()["model"] == "counting"
+    found = predicting.get("/api/answer", params={"query": QUERY, "k": 20}).json()
+    assert {item["status"] for item in found["entities"]} == {"known", "predicted"}
+    assert all(0 <= item["degree"] <= 1 for item in found["entities"] + found["concepts"])
+
+
+def test_a_prediction_is_explained_as_one(predicting: httpx.Client) -> None:
+    found = predicting.get("/api/answer", params={"query": QUERY, "k": 20}).json()["entities"]
+    for status, phrase in (("known", "is an answer because"), ("predicted", "is predicted; it would be")):
+        answer = next(item for item in found if item["status"] == status)
+        told = predicting.get("/api/explain", params={"query": QUERY, "answer": answer["iri"]}).json()
+        assert phrase in told["sentence"]
+        assert ("predicted" in {edge["status"] for edge in told["edges"]}) == (status == "predicted")
+
+
+def test_concepts_and_sparql(predicting: httpx.Client) -> None:
+    members = predicting.get("/api/concepts/Professor").json()["members"]
+    assert len(members) == 20
+    query = "SELECT ?x { ?x <https://tarbox.example/academia#worksAt> <https://tarbox.example/academia#Google> }"
+    rows = predicting.get("/sparql", params={"query": query}).json()["results"]["bindings"]
+    assert {row["status"]["value"] for row in rows} >= {"known"}
+    assert all(float(row["degree"]["value"]) > 0 for row in rows)
