@@ -15,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-E = "http://example.org/resource/"
-O = "http://example.org/ontology/"
+THING = "http://example.org/resource/"
+SCHEMA = "http://example.org/ontology/"
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 CONCEPTS = 1000
@@ -32,7 +33,7 @@ def generate(path: Path, lines: int, seed: int = 0) -> None:
     entities = lines // 10
     with path.open("w") as file:
         for c in range(1, CONCEPTS):
-            file.write(f"<{O}Concept{c}> <{RDFS}subClassOf> <{O}Concept{c // 4}> .\n")
+            file.write(f"<{SCHEMA}Concept{c}> <{RDFS}subClassOf> <{SCHEMA}Concept{c // 4}> .\n")
         left = lines - CONCEPTS + 1
         while left > 0:
             size = min(left, 200_000)
@@ -42,11 +43,11 @@ def generate(path: Path, lines: int, seed: int = 0) -> None:
             tails = (entities * random.random(size) ** 2).astype(int).tolist()
             relations = random.integers(0, 200, size).tolist()
             file.writelines(
-                f"<{E}Entity_number_{h}> <{O}relation{r}> <{E}Entity_number_{t}> .\n"
+                f"<{THING}Entity_number_{h}> <{SCHEMA}relation{r}> <{THING}Entity_number_{t}> .\n"
                 if k < 0.8
-                else f"<{E}Entity_number_{h}> <{RDF_TYPE}> <{O}Concept{t % CONCEPTS}> .\n"
+                else f"<{THING}Entity_number_{h}> <{RDF_TYPE}> <{SCHEMA}Concept{t % CONCEPTS}> .\n"
                 if k < 0.95
-                else f'<{E}Entity_number_{h}> <{RDFS}label> "the entity number {h}"@en .\n'
+                else f'<{THING}Entity_number_{h}> <{RDFS}label> "the entity number {h}"@en .\n'
                 for k, h, r, t in zip(kinds.tolist(), heads, relations, tails, strict=True)
             )
 
@@ -88,7 +89,7 @@ def open_store(path: str) -> None:
     load(path)
 
 
-MEASUREMENTS = {"parse": parse, "build": build, "open": open_store}
+MEASUREMENTS: dict[str, Callable[..., None]] = {"parse": parse, "build": build, "open": open_store}
 
 
 def main() -> None:

@@ -133,7 +133,9 @@ def test_import_info_and_evaluation_of_a_benchmark(
 def test_mistakes_are_said(app: typer.Typer, store: Path, queries: Path, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="name a query table with --queries"):
         run(app, "eval", store)
-    with pytest.raises(ConfigError, match="no model 'tar'"):
+    with pytest.raises(ConfigError, match=r"no model 'tra'\. Did you mean 'tar'"):
+        run(app, "eval", store, "--queries", queries, "--model", "tra")
+    with pytest.raises(ConfigError, match="must be trained first"):
         run(app, "eval", store, "--queries", queries, "--model", "tar")
     with pytest.raises(ConfigError, match="cannot write"):
         run(app, "eval", store, "--queries", queries, "--ranks", tmp_path / "no" / "ranks.tsv")

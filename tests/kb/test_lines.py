@@ -155,10 +155,13 @@ class Trickle(io.RawIOBase):
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
+        self.lines = 0
 
     def read(self, size: int = -1) -> bytes:
         del size
-        return next(self._blocks, b"")
+        block = next(self._blocks, b"")
+        self.lines += block.count(b"\n")
+        return block
 
 
 @given(st.binary(max_size=60), st.integers(1, 7))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from tarbox.service.reasoner import Reasoner
 
+COUNTS: Final = (300, 20, 20)  # queries per template and level: enough for a minute of training
 QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
     (
         "Who will be interested in techniques that G. Hinton is investigating and Google is using?",
@@ -38,11 +40,11 @@ def demo(
     from tarbox.kb.presets import PRESETS
 
     console = Console(highlight=False)
-    store, run = output / "academia", output / "run"
+    store, bench, run = output / "academia", output / "bench", output / "run"
     preset = PRESETS["academia"]
     counts = build(preset.sources(None), store, BuildOptions(preset.interpretation)).manifest["counts"]
     console.print(f"Built {store}: " + ", ".join(f"{counts[name]:,} {name}" for name in KINDS) + ".\n")
-    reasoner = _train(store, run, console)
+    reasoner = _train(store, bench, run, console)
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
         console.print(f"  tarbox ask {run} '{query}'\n", style="cyan", soft_wrap=True)
@@ -55,11 +57,14 @@ def demo(
     console.print("  tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb", style="cyan")
 
 
-def _train(store: Path, run: Path, console: Console) -> Reasoner:
-    """TAR on the store, which is split inside; a tenth of the facts are held out, so there is something to predict."""
+def _train(store: Path, bench: Path, run: Path, console: Console) -> Reasoner:
+    """TAR on a small benchmark of the store: a tenth of the facts are held out, so there is something to predict."""
     import shutil
 
+    from tarbox.benchmark.building import build_benchmark
+    from tarbox.benchmark.options import BenchmarkOptions
     from tarbox.cli.training_progress import Narrator
+    from tarbox.kb.store import open_store
     from tarbox.service.reasoner import Reasoner
     from tarbox.training.session import Surroundings, start
     from tarbox.training.settings import read_recipe, resolve
@@ -68,8 +73,15 @@ def _train(store: Path, run: Path, console: Console) -> Reasoner:
     console.print("Training TAR on 90% of the facts; the others are held out to be predicted ...")
     if run.exists():
         shutil.rmtree(run)
+    options = BenchmarkOptions(counts=COUNTS, workers=os.cpu_count() or 1)
+    build_benchmark(open_store(store).facts, options, bench)
     with Narrator() as narrator:
-        state = start(store, run, resolve([read_recipe("academia")], "tar"), Surroundings([narrator]))
+        state = start(
+            bench,
+            run,
+            resolve([read_recipe("academia"), {"stopping": {"minutes": 0.8}}], "tar"),
+            Surroundings([narrator]),
+        )
     best = f", best validation MRR {100 * state.best:.1f}" if state.best is not None else ""
     console.print(f"Trained {run} in {time.monotonic() - began:.0f} s: {state.epoch} epochs{best}.\n")
     return Reasoner.load(run)

@@ -55,7 +55,7 @@ def run(source: Path, settings: Settings) -> None:
     server = make_server(create_app(answerer, settings), settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"{answerer.kb.title} is served at http://{host}:{listener.getsockname()[1]}/ (Ctrl+C stops)", flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again once it has finished
+    signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
     sys.setswitchinterval(SWITCH)
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listener])

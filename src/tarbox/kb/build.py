@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
+
 from tarbox.core.errors import RejectedLine, SourceError
-from tarbox.kb.closure import Hierarchy, Instances
+from tarbox.kb.closure import Hierarchy, top_concepts
 from tarbox.kb.encoding import write_tables
 from tarbox.kb.imports import find_import
 from tarbox.kb.inference import apply_rules
@@ -236,5 +238,6 @@ def _hierarchy_report(writer: StoreWriter) -> dict[str, Any]:
         if tree.group[concept] != concept:
             least = int(tree.group[concept])
             groups.setdefault(least, [names.iri(least)]).append(names.iri(concept))
-    top = Instances.of(facts, tree).top_concepts().tolist()
-    return {"equivalent_concepts": list(groups.values()), "top_concepts": [names.iri(concept) for concept in top]}
+    closed = tree.close(facts.typed, facts.types, len(facts.vocabulary.entities))
+    top = top_concepts(np.bincount(closed.columns, minlength=len(tree)), int(np.count_nonzero(closed.sizes())))
+    return {"equivalent_concepts": list(groups.values()), "top_concepts": [names.iri(int(c)) for c in top]}

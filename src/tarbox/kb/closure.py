@@ -129,7 +129,7 @@ class Instances:
 
     def top_concepts(self) -> Ids:
         """The concepts of more than half of the typed entities (PROTOCOL.md: neither targets nor candidates)."""
-        return np.flatnonzero(self.entities_of.sizes() * 2 > self.typed_entities()).astype(np.int32)
+        return top_concepts(self.entities_of.sizes(), self.typed_entities())
 
     def information(self) -> NDArray[np.float64]:
         """[C] information content in bits: -log2 of the share of typed entities that are instances.
@@ -142,6 +142,11 @@ class Instances:
         """[C] information content as a share of the greatest possible: 0 for a concept of all, 1 for one of one."""
         most = np.log2(max(self.typed_entities(), 1))
         return self.information() / most if most > 0 else np.zeros(len(self.hierarchy))
+
+
+def top_concepts(sizes: NDArray[np.int64], typed: int) -> Ids:
+    """The concepts with more than half of the typed entities among their `sizes` [C] instances."""
+    return np.flatnonzero(sizes * 2 > typed).astype(np.int32)
 
 
 def _keys(rows: Ids, columns: Ids, width: int) -> Keys:

@@ -224,8 +224,9 @@ def _is_line_based(head: bytes) -> bool:
 
 def chunks(stream: ForgivingStream, size: int = 1 << 22, longest: int = 1 << 26) -> Iterator[tuple[int, bytes]]:
     """Blocks of whole lines, each with the number of its first line (from 1); a line beyond `longest` is cut."""
-    rest, line = b"", 1
+    rest, line = b"", 1  # what is left holds no newline, so its line is known from those that have passed
     while block := stream.read(size):
+        passed = stream.lines
         cut = block.rfind(b"\n") + 1
         if cut == 0 and len(rest) + len(block) < longest:
             rest += block
@@ -233,6 +234,6 @@ def chunks(stream: ForgivingStream, size: int = 1 << 22, longest: int = 1 << 26)
         whole = rest + (block[:cut] if cut else block)
         rest = block[cut:] if cut else b""
         yield line, whole
-        line += whole.count(b"\n")
+        line = passed + 1
     if rest and stream.failure is None:  # of a stream that broke off, the last line is a fragment
         yield line, rest

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tarbox.core.errors import ConfigError, MissingDependency
 from tarbox.kb.statements import STATEMENTS
 
-_FLUSH_ROWS: Final = 500_000  # small enough that the parsers do not wait for DuckDB, nor it for them
+_FLUSH_ROWS: Final = 1_000_000  # many at once: a term that recurs is then staged once
 _UNITS: Final = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 OVERHEAD: Final = 250_000_000  # what Python, Arrow and the blocks in flight take beside DuckDB
 LEAST: Final = 500_000_000
@@ -46,7 +46,8 @@ class Staging:
             import duckdb
         except ImportError:
             raise MissingDependency("`kb build` needs duckdb: pip install duckdb") from None
-        self._database = duckdb.connect(str(folder / "staging.duckdb"))
+        bounded = memory is not None
+        self._database = duckdb.connect(str(folder / "staging.duckdb") if bounded else ":memory:")
         self.execute(f"SET temp_directory = '{folder / 'spill'}'")
         self.execute("SET preserve_insertion_order = true")
         if memory is not None:
@@ -75,7 +76,7 @@ class Staging:
 
     def add(self, statements: pa.RecordBatch) -> None:
         """Take in a block of statements."""
-        self._waiting.append(statements)
+        self._waiting += statements.to_batches() if isinstance(statements, pa.Table) else [statements]
         self._rows += statements.num_rows
         if self._rows >= _FLUSH_ROWS:
             self.flush()
@@ -89,9 +90,8 @@ class Staging:
         )
         self.execute(
             """INSERT INTO term SELECT term_id(text), text FROM (
-                 SELECT subject AS text FROM incoming UNION
-                 SELECT predicate FROM incoming UNION
-                 SELECT object FROM incoming)"""
+                 SELECT DISTINCT predicate AS text FROM incoming UNION ALL
+                 (SELECT subject FROM incoming UNION SELECT object FROM incoming))"""
         )
         self._database.unregister("incoming")
         self._waiting, self._rows = [], 0

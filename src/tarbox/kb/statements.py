@@ -37,9 +37,12 @@ class ReadOptions:
 @final
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block of statements with what could not be read (line, reason) and what has no place in the model."""
+    """A block of statements with what could not be read (line, reason) and what has no place in the model.
 
-    statements: pa.RecordBatch
+    `statements` is an Arrow record batch, or a table of several.
+    """
+
+    statements: pa.RecordBatch | pa.Table
     rejected: Sequence[tuple[int, str]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
 

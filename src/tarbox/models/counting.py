@@ -21,6 +21,7 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
+from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.closure import Instances, Rows
 from tarbox.kb.facts import Facts, Ids
 from tarbox.query.algebra import Direction, Query, slots
@@ -104,7 +105,15 @@ class PriorAlgebra:
         return lambda: self.priors.entities.dense(self.columns[name])
 
     def concept(self, name: str) -> Prior:
-        return lambda: self.priors.concepts.dense(self.columns[name])
+        return lambda: self._of_concepts(self.columns[name])
+
+    def _of_concepts(self, ids: Ids) -> Scores:
+        """Everything, which has no row, has every candidate alike."""
+        named = ids != EVERYTHING
+        found = self.priors.concepts.dense(ids[named])
+        out = np.ones((len(ids), found.shape[1]), found.dtype)
+        out[named] = found
+        return out
 
     def exists(self, relation: str, direction: Direction, operand: Prior) -> Prior:  # noqa: ARG002
         return lambda: self.priors.relations.dense(self.columns[relation])

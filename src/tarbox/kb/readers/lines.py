@@ -65,8 +65,7 @@ def parse_block(block: bytes, first_line: int = 1, format: str = "ntriples") -> 
     rest = _parse_rest([(first_line + row, text) for row, text in others], format)
     if not rest.statements.num_rows:
         return Piece(plain, rest.rejected)
-    joined = pa.Table.from_batches([plain, rest.statements]).combine_chunks().to_batches()[0]
-    return Piece(joined, rest.rejected)
+    return Piece(pa.Table.from_batches([plain, rest.statements]), rest.rejected)
 
 
 def _is_utf8(block: bytes) -> bool:
