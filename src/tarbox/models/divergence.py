@@ -77,6 +77,7 @@ def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) 
     return (pairs_BC - concepts.own()[None, :] - queries.own()[:, None]).clamp_max(0) / queries.scale
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator] # numba and Triton kernels are no part of its graphs
 def pair_similarity(concepts: Halves, queries: Halves, rows_BK: Tensor) -> Tensor:
     """[B, K] S_Con of each query with the concepts in the given rows of the table, with gradient.
 

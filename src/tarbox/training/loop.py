@@ -159,7 +159,7 @@ class Trainer:
     def _spent(self) -> str | None:
         stopping = self.settings.stopping
         if self.state.epoch >= stopping.epochs:
-            return f"{stopping.epochs} epochs"
+            return "all that were asked for"
         if stopping.minutes and self.state.seconds >= 60 * stopping.minutes:
             return f"{stopping.minutes:g} minutes of training"
         return None
