@@ -113,6 +113,21 @@ pieces = st.one_of(
 )
 
 
+literals = st.builds(
+    '"{}"{}'.format,
+    st.text(alphabet='ab é北\t\\"\u00a0\ufdd0\ufffe\uffff\x7f\x85\U0001f600\U0001fffe', max_size=6),
+    st.sampled_from(["", "@en", "@en-us", "@EN", "@en-US", "@abcdefghij", "@e", "^^<a:b>", "^^<b>", "^^<http://e/#é>",
+                     "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/2001/XMLSchema#gYear>"]),
+)  # fmt: skip
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(literals, min_size=1, max_size=5), st.sampled_from([" ", "\t", "  "]))
+def test_literals_read_as_pyoxigraph_reads_them(values: list[str], between: str) -> None:
+    block = "".join(between.join(["<a:s>", "<a:p>", value, "."]) + "\n" for value in values).encode()
+    assert ours(block) == reference(block)
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.lists(pieces, max_size=8).map("".join), max_size=6).map("\n".join))
 def test_any_text_reads_as_pyoxigraph_reads_its_lines(text: str) -> None:

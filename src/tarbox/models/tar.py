@@ -191,7 +191,8 @@ class Tar(Model):
         else:
             table = self.concept_halves(candidates_BK.flatten())
             rows_BK = torch.arange(candidates_BK.numel(), device=candidates_BK.device).view_as(candidates_BK)
-        return pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
+        similarity_BK: Tensor = pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
+        return similarity_BK
 
     def _similarity_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
         """Eq. 12 for all concepts, a block of concepts and of queries at a time: memory does not grow with either."""

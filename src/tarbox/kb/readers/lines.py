@@ -23,15 +23,20 @@ import pyarrow.csv
 from tarbox.kb.facts import NO_SPLIT
 from tarbox.kb.sources import Source, chunks
 from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, batch
+from tarbox.kb.terms import XSD_STRING
 
 _COLUMNS: Final = ("subject", "predicate", "object", "stop")
 _CHARACTER: Final = (  # of an IRI after its authority (RFC 3987), a subset that is surely right
     r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}]|%[0-9A-Fa-f]{2})"
 )
-_PLAIN: Final = (
-    rf"<[a-z][a-z0-9+.\-]*:(?://[A-Za-z0-9.\-]+(?:/{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)(?:#{_CHARACTER}*)?>"
+_IRI: Final = (
+    rf"[a-z][a-z0-9+.\-]*:(?://[A-Za-z0-9.\-]+(?:/{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)(?:#{_CHARACTER}*)?"
 )
+_PLAIN: Final = f"<{_IRI}>"
 PLAIN_IRI: Final = f"^{_PLAIN}$"
+_LITERAL: Final = (  # without escapes, its language in the one form that pyoxigraph would give it
+    rf"\"[^\"\\\x00-\x1f\x7f-\x{{9f}}\x{{FFFE}}\x{{FFFF}}]*\"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^{_PLAIN})?"
+)
 _WHERE = re.compile(r"^Parser error [^:]*: ")
 _AHEAD: Final = 16
 
@@ -65,7 +70,11 @@ def parse_block(block: bytes, first_line: int = 1, format: str = "ntriples") -> 
     rest = _parse_rest([(first_line + row, text) for row, text in others], format)
     if not rest.statements.num_rows:
         return Piece(plain, rest.rejected)
-    return Piece(pa.Table.from_batches([plain, rest.statements]), rest.rejected)
+    return Piece(pa.concat_tables([_table(plain), _table(rest.statements)]), rest.rejected)
+
+
+def _table(statements: pa.RecordBatch | pa.Table) -> pa.Table:
+    return statements if isinstance(statements, pa.Table) else pa.Table.from_batches([statements])
 
 
 def _is_utf8(block: bytes) -> bool:
@@ -78,16 +87,16 @@ def _is_utf8(block: bytes) -> bool:
     return True
 
 
-def _split_plain(block: bytes) -> tuple[pa.RecordBatch, list[tuple[int, bytes]]]:
+def _split_plain(block: bytes) -> tuple[pa.RecordBatch | pa.Table, list[tuple[int, bytes]]]:
     """The plain statements of a block, and its other lines with their row."""
     lines = _lines(block)
     between = "\t" if b"\t" in block[: block.find(b"\n") + 1] else " "
     good = pc.match_substring_regex(lines, between.join(["^" + _PLAIN, _PLAIN, _PLAIN, r"\.\n$"]))
     odd = pc.indices_nonzero(pc.invert(good))
-    others = list(zip(odd.to_pylist(), (text.encode() for text in lines.take(odd).to_pylist()), strict=True))
+    literals, others = _split_literals(lines.take(odd), odd, between)
     kept = lines.filter(good) if len(odd) else lines
     if not len(kept):
-        return NOTHING, others
+        return literals, others
     table = pa.csv.read_csv(
         pa.BufferReader(kept.buffers()[2].slice(0, _extent(kept))),
         pa.csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=_COLUMNS),
@@ -98,7 +107,23 @@ def _split_plain(block: bytes) -> tuple[pa.RecordBatch, list[tuple[int, bytes]]]
     )
     bare = [pc.ascii_trim(table[name].combine_chunks(), "<>") for name in _COLUMNS[:3]]
     split = pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(bare[0]))
-    return pa.record_batch([*bare, split], schema=STATEMENTS), others
+    plain = pa.record_batch([*bare, split], schema=STATEMENTS)
+    return pa.Table.from_batches([plain, literals]), others
+
+
+def _split_literals(lines: pa.Array, rows: pa.Array, between: str) -> tuple[pa.RecordBatch, list[tuple[int, bytes]]]:
+    """The statements with a plain literal among some lines, and the other lines with their row."""
+    if not len(lines):
+        return NOTHING, []
+    named = [f"<(?P<subject>{_IRI})>", f"<(?P<predicate>{_IRI})>", f"(?P<object>{_LITERAL})", r"\.\n$"]
+    found = pc.extract_regex(lines, "^" + between.join(named))
+    good = pc.and_(pc.is_valid(found), pc.invert(pc.match_substring(lines, f"^^<{XSD_STRING}>")))
+    odd = pc.indices_nonzero(pc.invert(good))
+    texts = (text.encode() for text in lines.take(odd).to_pylist())
+    kept = found.filter(good)
+    split = pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(kept))
+    statements = pa.record_batch([*kept.flatten(), split], schema=STATEMENTS)
+    return statements, list(zip(rows.take(odd).to_pylist(), texts, strict=True))
 
 
 def _lines(block: bytes) -> pa.Array:
