@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tarbox.benchmark.building import build_benchmark
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.benchmark.options import BenchmarkOptions, default_shapes
-from tarbox.cli.bench import app
+from tarbox.cli.main import bench_app as app
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.kb.facts import Facts

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import typer
 
+from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
 
 if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
-
-WITH_REJECTED = 3
-"""The exit code of a command that is done, with lines rejected."""
 
 
 def ask(

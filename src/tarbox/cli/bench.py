@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from tarbox.benchmark.options import BenchmarkOptions
     from tarbox.benchmark.sampling import Task
 
-app = typer.Typer(no_args_is_help=True)
-
-
-@app.callback()
-def bench() -> None:
-    """Build, import and inspect benchmarks."""
-
 
 class ProtocolChoice(Enum):
     """How facts are divided and which answers are asked for."""
@@ -38,7 +31,6 @@ class SplitChoice(Enum):
     COLUMN = "column"
 
 
-@app.command("build")
 def build(
     kb: Annotated[Path, typer.Argument(metavar="KB", help="A store, made with `tarbox kb build`.")],
     *,

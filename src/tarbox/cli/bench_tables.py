@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tarbox.cli.evaluate import WITH_REJECTED
+from tarbox.cli.exits import WITH_REJECTED
 
 if TYPE_CHECKING:
     from tarbox.benchmark.summary import Summary

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never, final
 
 import typer
 
+from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 GIVEN = "given"
 """The protocol of a query file by itself: its known answers are filtered, and every name is a candidate."""
-
-WITH_REJECTED = 3
-"""The exit code of a command that is done, with lines rejected."""
 
 
 class Split(Enum):

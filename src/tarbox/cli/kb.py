@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tarbox.kb.presets import Preset
     from tarbox.kb.sources import Source
 
-WITH_REJECTED = 3
 _SHOWN = 20
 
 
