@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -62,12 +62,14 @@ class Reasoner:
         return replace(found, query=query) if isinstance(query, str) else found
 
     def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
-        return [self._answer(question) for question in questions]
+        """The answers to each question; those of one shape go through the model together."""
+        scores = self._score_queries([question.query for question in questions])
+        return [self._answer(question, found) for question, found in zip(questions, scores, strict=True)]
 
     def members(self, concept: str, k: int | None = None) -> list[EntityAnswer]:
         """The members of a concept by degree, known or predicted: the paper's case study."""
         number = self._kb.concepts.id(concept)
-        scores = self._score(Concept("?c1"), np.array([number], np.int32), Level.ENTITY)
+        scores = self._score(Concept("?c1"), np.array([[number]], np.int32), Level.ENTITY)[0]
         known = self._kb.index.instances.entities_of[number]
         return self._entities(scores, known.astype(np.int64), k)
 
@@ -75,19 +77,30 @@ class Reasoner:
         """The facts that carry one answer; see `tarbox.service.explanations`."""
         return explain_answer(query, self._kb, answer, role, predicted=True)
 
-    def _answer(self, question: Question) -> Answers:
-        shape, ids = encode(question.query, self._kb.facts.vocabulary)
+    def _answer(self, question: Question, scores: Mapping[Level, Floats]) -> Answers:
         exact = answer_query(question.query, self._kb.index)
-        scores = {level: self._score(shape, ids, level) for level in Level}
         entities = self._entities(scores[Level.ENTITY], exact.entities.astype(np.int64), question.k)
         concepts = self._concepts(scores[Level.CONCEPT], exact, entities, question.k)
         return Answers(render(question.query), entities, concepts, len(entities), len(concepts))
 
+    def _score_queries(self, queries: Sequence[Query]) -> list[dict[Level, Floats]]:
+        """For each query the model's scores at both levels, in one call for each shape and level."""
+        rows: dict[Query, list[int]] = {}
+        encoded = [encode(query, self._kb.facts.vocabulary) for query in queries]
+        for row, (shape, _) in enumerate(encoded):
+            rows.setdefault(shape, []).append(row)
+        found: list[dict[Level, Floats]] = [{} for _ in queries]
+        for shape, places in rows.items():
+            ids = np.stack([encoded[row][1] for row in places])
+            for level in Level:
+                for row, scores in zip(places, self._score(shape, ids, level), strict=True):
+                    found[row][level] = scores
+        return found
+
     def _score(self, shape: Query, ids: NDArray[np.int32], level: Level) -> Floats:
-        """[N] the model's scores of all candidates."""
-        found: Any = self._scorer.score(shape, ids[None], level)
-        row = found[0]
-        return np.asarray(row if isinstance(row, np.ndarray) else row.float().cpu().numpy(), np.float64)
+        """[B, N] the model's scores of all candidates for the queries of one shape with the ids [B, S]."""
+        found: Any = self._scorer.score(shape, ids, level)
+        return np.asarray(found if isinstance(found, np.ndarray) else found.float().cpu().numpy(), np.float64)
 
     def _entities(self, scores: Floats, known: Places, k: int | None) -> list[EntityAnswer]:
         degrees = relative_degrees(scores, known)
