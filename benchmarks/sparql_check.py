@@ -2,7 +2,7 @@
 
 ::
 
-    python benchmarks/sparql_check.py --data /work/shared/data/dbpedia77k/kb.nt.gz --queries 1000
+    python benchmarks/sparql_check.py --data ../shared/data/dbpedia77k/kb.nt.gz --queries 1000
 
 The engine loads the N-Triples file as it is; tarbox builds a store of it. Each query has a random tree of all node
 kinds and is drawn so that it has answers. Entities are compared with the query's own SPARQL form, concepts with
