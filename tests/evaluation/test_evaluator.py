@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from tarbox.benchmark.tables import Lists, QueryTable
+from tarbox.benchmark.tables import Lists, QueryTable, parse_shape
 from tarbox.core.ids import Level
 from tarbox.evaluation.evaluator import rank_table
 from tarbox.evaluation.ranks import filtered_ranks
@@ -23,9 +23,13 @@ class Stub:
     """Scores that depend on the query alone; remembers what it was asked."""
 
     calls: list[tuple[Query, int, Level]] = field(default_factory=list)
+    lacking: tuple[Query, ...] = ()
 
     def candidates(self, level: Level) -> int:
         return SIZES[level]
+
+    def supports(self, shape: Query) -> bool:
+        return shape not in self.lacking
 
     def score(self, shape: Query, ids: Ids, level: Level) -> np.ndarray:
         self.calls.append((shape, len(ids), level))
@@ -92,3 +96,17 @@ def test_progress_adds_up(table: QueryTable) -> None:
 
 def test_an_empty_table_has_no_ranks() -> None:
     assert len(rank_table(Stub(), QueryTable.concatenate([])).ranks) == 0
+
+
+def test_queries_that_the_model_has_no_meaning_for_are_left_out(table: QueryTable) -> None:
+    """And named; the others have the ranks that they have without them."""
+    lacking = parse_shape(SHAPES[1])
+    rows = [row for row, shape in enumerate(table.texts("shape")) if shape != SHAPES[1]]
+    ranked = rank_table(Stub(lacking=(lacking,)), table)
+    wanted = rank_table(Stub(), table.take(np.array(rows)))
+    assert ranked.table.texts("id") == [str(row) for row in rows]
+    np.testing.assert_array_equal(ranked.ranks, wanted.ranks)
+    assert set(ranked.left_out) == {"1p", "2p", SHAPES[1]}
+    assert wanted.left_out == ()
+    nothing = rank_table(Stub(lacking=tuple(map(parse_shape, SHAPES))), table)
+    assert (len(nothing.table), len(nothing.ranks)) == (0, 0)

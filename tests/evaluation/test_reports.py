@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from tarbox.core.ids import Level
 from tarbox.evaluation.evaluator import Ranked
-from tarbox.evaluation.metrics import METRICS, Results, measure
+from tarbox.evaluation.metrics import Results, measure
 from tarbox.evaluation.reports import (
     Table,
-    compare,
     ranks_text,
     tabulate,
     to_json,
@@ -58,30 +54,6 @@ def test_json_keeps_the_contract(results: Results) -> None:
         for template in level["templates"].values():
             assert {"mrr", "hits@1", "hits@3", "hits@10", "n", "ci"} <= set(template)
             assert 0 <= template["ci"][0] <= template["mrr"] <= template["ci"][1] <= 1
-
-
-def test_comparison_marks_the_best_of_each_column(ranked: Ranked) -> None:
-    runs = [measure(ranked, "one", "honest"), measure(replace(ranked, ranks=ranked.ranks * 2), "two", "honest")]
-    table = compare(runs, Level.ENTITY)
-    assert table.header == ("model", "1p", "2p", "other", "average")
-    assert [row[0] for row in table.rows] == ["one", "two"]
-    assert table.bold == {(0, 1), (0, 2), (1, 2), (0, 3), (0, 4)}  # equal figures are bold together
-    assert "**0.0** | **66.7**" in to_markdown([table])
-    assert r"\textbf{0.0} & \textbf{66.7}" in to_latex([table])
-    assert compare(runs[:1], Level.ENTITY).bold == frozenset()
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_comparison_of_any_metric(ranked: Ranked, metric: str) -> None:
-    results = measure(ranked, "one", "honest")
-    shown = compare([results], Level.CONCEPT, metric).rows[0][-1]
-    assert float(shown) == pytest.approx(100 * results.levels[Level.CONCEPT].overall.average.values[metric], abs=0.051)
-
-
-def test_comparison_leaves_a_gap_where_a_run_has_no_such_template(ranked: Ranked) -> None:
-    full = measure(ranked, "one", "honest")
-    only = measure(Ranked(ranked.table.take(np.arange(2)), ranked.ranks[:3]), "two", "honest")
-    assert compare([full, only], Level.ENTITY).rows[1][1:4] == (compare([full], Level.ENTITY).rows[0][1], "", "")
 
 
 def test_special_characters_are_escaped() -> None:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tarbox.core.ids import Role
+from tarbox.http.desk import THREADS
 from tarbox.http.settings import Bounds, Settings
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question
@@ -43,6 +44,7 @@ class Waiting:
         return []
 
     def explain(self, _query: Query, _answer: str, _role: Role) -> Support:
+        self.go.wait(10)
         return Support("", (), (), ())
 
 
@@ -64,8 +66,33 @@ def test_an_answer_that_takes_too_long(serve, waiting: Waiting) -> None:  # type
         problem(reply, "timeout", 503)
         assert "0.3 seconds" in reply.json()["detail"]
         assert httpx.get(f"{address}/health").status_code == 200
+        again = httpx.get(f"{address}/api/answer?query=Person")  # the thread is still at work: no waiting in vain
+        problem(again, "busy", 503)
+        assert again.headers["retry-after"] == "5"
+        assert again.elapsed.total_seconds() < 0.3
         waiting.go.set()
-        assert httpx.get(f"{address}/api/answer?query=Person").status_code == 200
+        assert answered(f"{address}/api/answer?query=Person")
+
+
+def test_explanations_that_take_too_long(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
+    with serve(Settings(bounds=Bounds(seconds=0.3)), waiting) as address, ThreadPoolExecutor(THREADS) as pool:
+        waiting.go.clear()
+        asked = f"{address}/api/explain?query=Person&answer=GeoffreyHinton"
+        for reply in pool.map(httpx.get, [asked] * THREADS):
+            problem(reply, "timeout", 503)
+        problem(httpx.get(asked), "busy", 503)
+        waiting.go.set()
+        assert answered(asked)
+
+
+def answered(address: str) -> bool:
+    """Whether a server that was overloaded answers again within two seconds."""
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        if httpx.get(address).status_code == 200:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def test_too_many_at_once(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]

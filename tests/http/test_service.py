@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ import pytest
 from tarbox.core.errors import UnknownName
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
+from tarbox.kb.presets import PRESETS
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.service.answering import Answerer, ExactAnswerer, Question, answer_texts
 from tarbox.service.batching import Batcher
@@ -53,6 +55,32 @@ def test_threads_share_one_answerer(kb: KnowledgeBase) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(8))) == [expected] * 8
+
+
+def test_the_next_batch_waits_for_those_just_answered() -> None:
+    sizes: list[int] = []
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        time.sleep(0.1)
+        return questions
+
+    async def client(batcher: Batcher[int, int], number: int) -> None:
+        await asyncio.sleep(0.02 * (number % 2))  # half of them come when the first batch is under way
+        for _ in range(3):
+            await batcher.ask(number)
+
+    async def ask() -> None:
+        batcher: Batcher[int, int] = Batcher(answer, report=sizes.append)
+        await asyncio.gather(*(client(batcher, number) for number in range(8)))
+        began = asyncio.get_running_loop().time()
+        await batcher.ask(0)  # alone, nobody waits
+        assert asyncio.get_running_loop().time() - began < 0.15
+        batcher.close()
+
+    asyncio.run(ask())
+    assert sizes[0] == 4
+    assert 8 in sizes
+    assert sum(sizes) == 25
 
 
 def test_a_batch_is_what_was_waiting() -> None:
@@ -98,10 +126,16 @@ def test_examples_are_the_same_each_time(kb: KnowledgeBase) -> None:
     found = examples(kb)
     assert found == examples(KnowledgeBase(kb.facts, "again"))
     assert len({example.query for example in found}) == len(found) >= 3
+    assert found[0].query == TEXTS[0]  # the preset's own question
     for example in found:
         answers = kb.answer(example.query)
         assert answers.entity_count == example.entity_count >= 2
         assert answers.concept_count > 0
+
+
+def test_every_example_of_a_preset_is_offered_where_its_names_are_known(kb: KnowledgeBase) -> None:
+    own = [kb.render(kb.parse(text)) for text in PRESETS["academia"].examples]
+    assert [example.query for example in examples(kb)][: len(own)] == own
 
 
 def test_a_knowledge_base_without_facts_has_no_examples() -> None:

@@ -94,11 +94,11 @@ def test_formats(client: httpx.Client) -> None:
     [
         ({}, 400, "query"),
         ({"query": "SELECT"}, 400, "not SPARQL"),
-        ({"query": "ASK { ?x ?y ?z }"}, 400, "not answerable"),
+        ({"query": "ASK { ?x ?y ?z }"}, 400, "cannot stand for a relation"),
+        ({"query": "CONSTRUCT { ?x a ?y } WHERE { ?x a ?y }"}, 400, "not answerable"),
         ({"query": "SELECT ?x ?y { ?x ?p ?y }"}, 400, "one variable"),
         ({"query": QUERY, "default-graph-uri": "urn:g"}, 400, "one graph"),
         ({"query": QUERY, "update": "DROP ALL"}, 400, "cannot be changed"),
-        ({"query": "SELECT ?x { ?x a <urn:nothing> }"}, 400, "no concept"),
         ({"query": "SELECT ?x { " + "?x a <urn:c> . " * 1_000 + "}"}, 400, "8,000"),
         ({"query": "SELECT ?x " + "{" * 900 + "}" * 900}, 400, "nested"),
     ],
@@ -110,6 +110,54 @@ def test_errors_as_the_protocol_says(
     assert reply.status_code == status
     assert reply.headers["content-type"] == "application/problem+json"
     assert reason in reply.json()["detail"]
+
+
+ASKED = [
+    ("ASK { ?x a :Person ; :worksAt :Google }", True),
+    ("ASK WHERE { :GeoffreyHinton a :Person }", True),
+    ("ASK { :GeoffreyHinton a :University }", False),
+    ("ASK { :Google :uses :Backpropagation . :GeoffreyHinton :investigates :Backpropagation }", False),
+    ("ASK { :GeoffreyHinton :investigates :Backpropagation }", True),
+    ("# why not?\nASK { ?x :worksAt <urn:nowhere> }", False),
+    ("ASK {}", True),
+]
+
+
+@pytest.mark.parametrize(("text", "truth"), ASKED)
+def test_yes_or_no(client: httpx.Client, text: str, truth: bool) -> None:
+    query = f"PREFIX : <{NS}>\n{text}"
+    if "Backpropagation ." in text:
+        assert client.get("/sparql", params={"query": query}).status_code == 400  # two facts that nothing connects
+        return
+    assert client.get("/sparql", params={"query": query}).json() == {"head": {}, "boolean": truth}
+    document = ElementTree.fromstring(client.get("/sparql", params={"query": query, "format": "xml"}).content)
+    assert document.findtext("{http://www.w3.org/2005/sparql-results#}boolean") == str(truth).lower()
+
+
+def test_an_unmodified_client_asks(address: str) -> None:
+    wrapper = SPARQLWrapper(f"{address}/sparql", returnFormat=JSON)
+    wrapper.setQuery(f"ASK {{ ?x a <{NS}Person> }}")
+    assert wrapper.queryAndConvert()["boolean"] is True
+
+
+def test_unknown_terms_are_in_no_set(client: httpx.Client) -> None:
+    """As SPARQL says: also within a union and under NOT EXISTS."""
+
+    def found(query: str) -> httpx.Response:
+        return client.get("/sparql", params={"query": f"PREFIX : <{NS}> SELECT ?x {{ {query} }}"})
+
+    nothing = found("?x a <urn:nöthing> ; :worksAt <urn:nowhere>")
+    assert nothing.status_code == 200
+    assert nothing.json()["results"]["bindings"] == []
+    assert nothing.headers["x-unknown-terms"] == "<urn:n%C3%B6thing>, <urn:nowhere>"
+    every = found("?x a :Person")
+    assert "x-unknown-terms" not in every.headers
+    for same in ("{ ?x a :Person } UNION { ?x a <urn:nothing> }", "?x a :Person FILTER NOT EXISTS { ?x <urn:p> ?y }"):
+        assert found(same).json() == every.json()
+    assert (
+        client.get("/api/answer", params={"query": "SELECT ?x { ?x a <urn:c> }", "language": "sparql"}).status_code
+        == 400
+    )
 
 
 def test_posts(client: httpx.Client, expected: list[str]) -> None:

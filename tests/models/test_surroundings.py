@@ -1,4 +1,4 @@
-"""What surrounds the models: the walk in docs/tar.md runs, and a GPU machine with little installed can import them."""
+"""What surrounds the models: the walks in docs run, and a GPU machine with little installed can import them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("duckdb", "numba", "rdflib", "rich", "typer", "fastobo", "pyoxigraph", "pyhornedowl", "matplotlib", "pandas")
 
 
-def test_the_walk_runs() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tar.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", ["tar.md", "baselines.md"])
+def test_the_walk_runs(page: str) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     names: dict[str, object] = {}
     exec(example, names)
     assert isinstance(names["model"], torch.nn.Module)

@@ -14,7 +14,8 @@ from tarbox.query.drawing import draw
 from tarbox.query.english import describe
 from tarbox.query.manchester import parse
 from tarbox.query.names import Name
-from tarbox.query.phrases import RelationPhrase, article, base_form, participle, split_words
+from tarbox.query.phrases import RelationPhrase
+from tarbox.query.words import article, base_form, is_plural, participle, split_words
 
 SENTENCES = [
     ("inverse investigates value 'Geoffrey Hinton'", "everything that Geoffrey Hinton investigates"),
@@ -24,7 +25,7 @@ SENTENCES = [
     ),
     (
         "Person and (worksAt some (University and locatedIn value Canada)) and not (bornIn value Canada)",
-        "every Person that works at a University that is located in Canada, and that is not born in Canada",
+        "every Person that works at a University that is located in Canada, and that was not born in Canada",
     ),
     ("Person", "every Person"),
     ("{Google}", "Google"),
@@ -34,11 +35,106 @@ SENTENCES = [
     ("worksAt some (University or Organisation)", "everything that works at a University or an Organisation"),
     ("not (inverse uses some Company)", "everything that no Company uses"),
     ("not (worksAt some Company)", "everything that does not work at any Company"),
-    ("birthPlace value Canada", "everything that has as birth place Canada"),
+    ("birthPlace value Canada", "everything that has Canada as birth place"),
     ("inverse birthPlace some Person", "everything that is the birth place of a Person"),
     ("inverse knows some (inverse knows value A)", "everything that is known by something that A knows"),
-    ("not (Person or bornIn value Canada)", "everything that is not a Person and is not born in Canada"),
+    ("not (Person or bornIn value Canada)", "everything that is not a Person and was not born in Canada"),
     ("uses some <http://www.w3.org/2002/07/owl#Thing>", "everything that uses something"),
+    ("'The industry'", "everything in the industry"),
+    ("worksAt some 'The industry'", "everything that works at something in the industry"),
+    ("not 'The industry'", "everything that is not in the industry"),
+    ("'Deep learning methods' and (inverse uses value A)", "each of the Deep learning methods that A uses"),
+    ("inverse uses some 'The Beatles'", "everything that one of the Beatles uses"),
+    ("inverse (worksAt) some (bornIn value A)", "everything at which works something that was born in A"),
+    ("not (inverse (worksAt) some (bornIn value A))", "everything at which works nothing that was born in A"),
+    (
+        "uses value A and (inverse worksAt some (uses value B))",
+        "everything that uses A and at which works something that uses B",
+    ),
+    (
+        "C and (uses value A or (inverse worksAt some (uses value B)))",
+        "every C that either uses A or at which works something that uses B",
+    ),
+    (
+        "C and ((inverse worksAt some (uses value B)) or uses value A)",
+        "every C either at which works something that uses B, or that uses A",
+    ),
+    ("author some (worksAt value A)", "everything that has an author that works at A"),
+    ("author some (Person and worksAt value A)", "everything that has as author a Person that works at A"),
+    ("not (author some (worksAt value A))", "everything that does not have any author that works at A"),
+    ("bornInCity some (locatedIn value A)", "everything that was born in a city that is located in A"),
+]
+RELATIONS = [  # name; of x: y is an entity, a concept, is not; of y
+    ("worksAt", "works at Y", "works at a C", "does not work at Y", "that Y works at"),
+    ("bornIn", "was born in Y", "was born in a C", "was not born in Y", "that Y was born in"),
+    ("wasBornIn", "was born in Y", "was born in a C", "was not born in Y", "that Y was born in"),
+    ("locatedIn", "is located in Y", "is located in a C", "is not located in Y", "that Y is located in"),
+    ("interestedIn", "is interested in Y", "is interested in a C", "is not interested in Y", "that Y is interested in"),
+    ("received", "received Y", "received a C", "has not received Y", "that Y received"),
+    (
+        "receivedAward",
+        "received the award Y",
+        "received an award that is a C",
+        "has not received the award Y",
+        "that is an award received by Y",
+    ),
+    ("hasChild", "has Y as child", "has a C as child", "does not have Y as child", "that is the child of Y"),
+    ("author", "has Y as author", "has a C as author", "does not have Y as author", "that is the author of Y"),
+    ("isPartOf", "is part of Y", "is part of a C", "is not part of Y", "that has Y as part"),
+    ("memberOf", "is a member of Y", "is a member of a C", "is not a member of Y", "that has Y as member"),
+    ("isAMemberOf", "is a member of Y", "is a member of a C", "is not a member of Y", "that Y is a member of"),
+    ("foundedBy", "was founded by Y", "was founded by a C", "was not founded by Y", "that founded Y"),
+    ("written_by", "was written by Y", "was written by a C", "was not written by Y", "that wrote Y"),
+    ("studied at", "studied at Y", "studied at a C", "has not studied at Y", "that Y studied at"),
+    ("graduatedFrom", "graduated from Y", "graduated from a C", "has not graduated from Y", "that Y graduated from"),
+    ("about", "is about Y", "is about a C", "is not about Y", "that Y is about"),
+    (
+        "born in the city",
+        "was born in the city Y",
+        "was born in a city that is a C",
+        "was not born in the city Y",
+        "that is a city in which Y was born",
+    ),
+    (
+        "inLanguage",
+        "is in the language Y",
+        "is in a language that is a C",
+        "is not in the language Y",
+        "that is a language in which Y is",
+    ),
+    (
+        "knowsLanguage",
+        "knows the language Y",
+        "knows a language that is a C",
+        "does not know the language Y",
+        "that is a language known by Y",
+    ),
+    ("musicBy", "has music by Y", "has music by a C", "does not have music by Y", "that Y has music by"),
+    ("hasWritten", "has written Y", "has written a C", "has not written Y", "that Y has written"),
+    (
+        "positively_regulates",
+        "positively regulates Y",
+        "positively regulates a C",
+        "does not positively regulate Y",
+        "that Y positively regulates",
+    ),
+    (
+        "associatedAct",
+        "has Y as associated act",
+        "has a C as associated act",
+        "does not have Y as associated act",
+        "that is the associated act of Y",
+    ),
+    (
+        "place of birth",
+        "has Y as place of birth",
+        "has a C as place of birth",
+        "does not have Y as place of birth",
+        "that is the place of birth of Y",
+    ),
+    ("sameAs", "is the same as Y", "is the same as a C", "is not the same as Y", "that Y is the same as"),
+    ("isA", "is Y", "is a C", "is not Y", "that Y is"),
+    ("parents", "has Y as parents", "has a C as parents", "does not have Y as parents", "that is the parents of Y"),
 ]
 
 
@@ -52,6 +148,23 @@ def test_sentence(text: str, sentence: str) -> None:
     assert describe(parse(text, _Verbatim()), lambda _, name: name) == sentence
 
 
+@pytest.mark.parametrize(("name", "entity", "concept", "denied", "inverse"), RELATIONS)
+def test_relation(name: str, entity: str, concept: str, denied: str, inverse: str) -> None:
+    def said(query: Query) -> str:
+        return describe(query, lambda _, written: written)
+
+    value = Exists(name, Direction.FORWARD, Entity("Y"))
+    assert said(value) == f"everything that {entity}"
+    assert said(Exists(name, Direction.FORWARD, Concept("C"))) == f"everything that {concept}"
+    assert said(Not(value)) == f"everything that {denied}"
+    assert said(Exists(name, Direction.INVERSE, Entity("Y"))) == f"everything {inverse}"
+
+
+def test_plurals() -> None:
+    assert all(map(is_plural, ["Companies", "Living people", "Methods of learning", "The Beatles", "Women"]))
+    assert not any(map(is_plural, ["Company", "Physics", "Class", "Series", "Master of arts", "GPS", "Gas", "Virus"]))
+
+
 def test_words() -> None:
     assert split_words("hasRNASequence") == "has RNA sequence"
     assert split_words("place_of_birth") == "place of birth"
@@ -63,7 +176,7 @@ def test_words() -> None:
         "advised",
     ]
     assert [article(noun) for noun in ("Author", "University", "Person", "Umbrella")] == ["an", "a", "a", "an"]
-    assert RelationPhrase.of("isPartOf").deny() == "is not part of"
+    assert RelationPhrase.of("isPartOf").say("X", positive=False) == "is not part of X"
 
 
 def trees() -> st.SearchStrategy[Query]:

@@ -32,7 +32,7 @@ def test_both_tables_stand_side_by_side(run) -> None:  # type: ignore[no-untyped
     result = run("inverse uses value Google")
     assert result.exit_code == 0
     assert "everything that Google uses" in result.stdout
-    assert any("2 entities" in line and "1 concepts" in line for line in result.stdout.splitlines())
+    assert any("2 entities" in line and "1 concept" in line for line in result.stdout.splitlines())
     narrow = run("inverse uses value Google", width=60)
     assert not any("entities" in line and "concepts" in line for line in narrow.stdout.splitlines())
 

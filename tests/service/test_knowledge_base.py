@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from tarbox.core.errors import AmbiguousName, QuerySyntaxError, UnknownName
+from tarbox.core.errors import AmbiguousName, MissingDependency, QuerySyntaxError, UnknownName
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.manchester import parse
@@ -39,6 +40,35 @@ def test_k_limits_both_lists_and_keeps_the_counts(kb: KnowledgeBase) -> None:
     answers = kb.answer(FIGURE_1, k=1)
     assert len(answers.entities) == len(answers.concepts) == 1
     assert (answers.entity_count, answers.concept_count) == (2, 4)
+
+
+def test_many_are_answered_as_each(kb: KnowledgeBase) -> None:
+    texts = [FIGURE_1, "inverse uses value Google", "inverse uses value MIT", "not Agent", FIGURE_1, "{MIT}"]
+    for k in (None, 1):
+        for text, found in zip(texts, kb.answer_many(texts, k), strict=True):
+            assert found.to_json() == kb.answer(text, k).to_json()
+    trees = kb.answer_many([parse(f"inverse <{NS}uses> value <{NS}Google>")])
+    assert [entity.label for entity in trees[0].entities] == ["NeuralNetworks", "Search"]
+    assert kb.answer_many([]) == []
+    sparql = kb.answer_many([f"SELECT ?x {{ <{NS}Google> <{NS}uses> ?x }}"], sparql=True)
+    assert list(sparql[0].entities) == list(trees[0].entities)
+    with pytest.raises(QuerySyntaxError):
+        kb.answer_many(["Person", "Persn"])
+
+
+def test_threads_ask_one_knowledge_base(facts: Facts) -> None:
+    texts = [FIGURE_1, "Agent", "not Agent"] * 5
+    expected = [answers.to_json() for answers in KnowledgeBase(facts, "academia").answer_many(texts)]
+    fresh = KnowledgeBase(facts, "academia")  # nothing is built yet: all threads build at once
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(lambda _: fresh.answer_many(texts), range(16)):
+            assert [answers.to_json() for answers in found] == expected
+
+
+def test_data_frames_need_pandas(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarbox.service.answers.find_spec", lambda _: None)
+    with pytest.raises(MissingDependency, match="pandas"):
+        kb.answer(FIGURE_1).to_pandas()
 
 
 def test_trees_and_sparql_are_answered_too(kb: KnowledgeBase) -> None:

@@ -16,7 +16,7 @@ from tarbox.cli.evaluate import evaluate
 from tarbox.cli.train import train
 from tarbox.cli.training_progress import Narrator, duration
 from tarbox.cli.tune import tune
-from tarbox.core.errors import ConfigError, MissingDependency
+from tarbox.core.errors import BenchmarkError, ConfigError, MissingDependency, QueryError
 from tarbox.training.events import EpochEnded, Finished, Started, Ticked, Validated
 
 SHORT = ["--set", "epochs=2", "--set", "every=1", "--set", "batches.size=1024", "--set", "optimizer.rate=0.02"]
@@ -59,6 +59,24 @@ def test_evaluating_a_run(call: Callable[..., Result], run_folder: Path) -> None
     assert found["model"] == "tiny_model:Tiny"
     assert found["protocol"] == "honest"
     assert 0 < found["levels"]["concept"]["mrr"] < 1
+
+
+def test_what_a_model_lacks_is_said_on_stderr(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    small = ["--model", "gqe", "--set", "dimension=4", "--set", "negatives.count=4", *SHORT, "--set", "every=9"]
+    assert (
+        "left out, since the model has no meaning for them: 2in"
+        in call("train", bench, "-o", tmp_path / "run", *small).stderr
+    )
+    done = call("eval", tmp_path / "run", "--json")
+    assert done.stderr == "left out, since gqe has no meaning for them: 2in\n"
+    assert "2in" not in json.loads(done.stdout)["levels"]["entity"]["templates"]
+    negated = {"id": "1", "level": "entity", "target": ["<https://tarbox.example/academia#Google>"], "known": []}
+    query = "not (inverse <https://tarbox.example/academia#uses> value <https://tarbox.example/academia#Google>)"
+    (tmp_path / "negated.jsonl").write_text(json.dumps(negated | {"query": query}))
+    with pytest.raises(BenchmarkError, match="gqe has no meaning for any of these queries"):
+        call("eval", tmp_path / "run", "--queries", tmp_path / "negated.jsonl")
+    with pytest.raises(QueryError, match="gqe has no meaning for 'not'"):
+        call("ask", tmp_path / "run", "not (inverse uses value Google)")
 
 
 def test_a_model_that_is_not_trained_cannot_be_evaluated(call: Callable[..., Result], bench: Path) -> None:

@@ -16,8 +16,9 @@ from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.models.base import Task
 from tarbox.query.templates import TEMPLATES
-from tarbox.training.batches import BatchConfig, Directions, Positives, QuerySource, Source, build_sources
+from tarbox.training.batches import BatchConfig, Directions, Positives, QuerySource, Source
 from tarbox.training.negatives import NegativesConfig, Sampler, Truths, corrupt_answers
+from tarbox.training.sources import build_sources
 
 CPU = torch.device("cpu")
 

@@ -75,6 +75,20 @@ def test_a_better_positive_has_a_smaller_loss(name: str) -> None:
     assert losses == sorted(losses, reverse=True)
 
 
+def test_the_margin_loss_of_query2box_and_betae() -> None:
+    """-log sigmoid(S+) and the mean of -log sigmoid(-S-), halved; a weighted mean over samples."""
+    rows = torch.tensor([[2.0, -1.0, 0.5], [-0.5, 3.0, 0.0]])
+    each = [
+        (math.log1p(math.exp(-row[0])) + sum(math.log1p(math.exp(score)) for score in row[1:]) / 2) / 2
+        for row in rows.tolist()
+    ]
+    objective = Objective.of(ObjectiveConfig(loss="margin"), [(Task.ENTITY, 2)], CPU)
+    valid = torch.ones(2, 2, dtype=torch.bool)
+    assert float(objective.loss_of(Task.ENTITY, rows, valid)) == pytest.approx(sum(each) / 2)
+    weighted = objective.loss_of(Task.ENTITY, rows, valid, torch.tensor([1.0, 3.0]))
+    assert float(weighted) == pytest.approx((each[0] + 3 * each[1]) / 4)
+
+
 def test_leaving_out_everything_is_refused() -> None:
     with pytest.raises(ConfigError, match="nothing to learn"):
         ObjectiveConfig(without=tuple(Task))

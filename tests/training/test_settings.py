@@ -94,5 +94,5 @@ def test_every_recipe_resolves(name: str) -> None:
 
 
 def test_an_unknown_recipe() -> None:
-    with pytest.raises(ConfigError, match="no recipe 'yago'; there are academia, biomed, dbpedia, dbpedia77k, yago4"):
+    with pytest.raises(ConfigError, match=r"no recipe 'yago'; there are academia, beta, biomed, .*, yago4"):
         read_recipe("yago")

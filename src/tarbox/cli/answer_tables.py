@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, assert_never, final
+from typing import TYPE_CHECKING, Any, assert_never, final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BAR = 8
 GAP = 4
+LEAST = 24
+"""The characters that a name has on a line before the tables stand one below the other."""
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
 
 
@@ -35,6 +37,19 @@ class Form(Enum):
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why: the members of every part of a query, and for predicted answers (by IRI) a sentence each."""
+
+    tree: Explanation | None = None
+    predicted: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        tree = {} if self.tree is None else {"explanation": self.tree.to_json()}
+        return tree | ({"predictions": dict(self.predicted)} if self.predicted else {})
+
+
+@final
 @dataclass(slots=True)
 class Printer:
     """Prints answers, one query after the other; `many` of them are told apart by their text."""
@@ -44,22 +59,20 @@ class Printer:
     many: bool = False
     printed: int = 0
 
-    def show(self, answers: Answers, english: str, explanation: Explanation | None) -> None:
+    def show(self, answers: Answers, english: str, reasons: Reasons | None = None) -> None:
         match self.form:
             case Form.JSON:
-                self._show_json(answers, english, explanation)
+                self._show_json(answers, english, reasons or Reasons())
             case Form.TSV:
                 self._show_tsv(answers)
             case Form.SCREEN:
-                self._show_tables(answers, english, explanation)
+                self._show_tables(answers, english, reasons or Reasons())
             case _:
                 assert_never(self.form)
         self.printed += 1
 
-    def _show_json(self, answers: Answers, english: str, explanation: Explanation | None) -> None:
-        content = {**answers.to_json(), "english": english}
-        if explanation is not None:
-            content["explanation"] = explanation.to_json()
+    def _show_json(self, answers: Answers, english: str, reasons: Reasons) -> None:
+        content = {**answers.to_json(), "english": english, **reasons.to_json()}
         print(json.dumps(content, ensure_ascii=False, indent=None if self.many else 2))
 
     def _show_tsv(self, answers: Answers) -> None:
@@ -70,40 +83,41 @@ class Printer:
             cells = {"query": answers.query, **row}
             print("\t".join(_cell(cells[column]) for column in columns))
 
-    def _show_tables(self, answers: Answers, english: str, explanation: Explanation | None) -> None:
+    def _show_tables(self, answers: Answers, english: str, reasons: Reasons) -> None:
         console = Console(highlight=False)
         if self.many:
             console.print(Text(answers.query, style="bold"))
         console.print(Text(english, style="italic"))
-        entities = self._entity_table(answers.entities, answers.entity_count)
-        concepts = self._concept_table(answers.concepts, answers.concept_count)
-        console.print(_side_by_side(console, entities, concepts))
-        if explanation is not None:
-            console.print(_tree(explanation))
+        console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
+        if reasons.tree is not None:
+            console.print(_tree(reasons.tree))
+        for sentence in reasons.predicted.values():
+            console.print(Text(sentence))
         if self.many:
             console.print()
 
-    def _entity_table(self, entities: Sequence[EntityAnswer], count: int) -> Table:
-        table = _new_table(
-            f"{len(entities):,} of {count:,} entities" if len(entities) < count else f"{count:,} entities"
-        )
-        for column in ("entity", "degree", "status"):
-            table.add_column(column, overflow="fold")
-        for answer in entities:
+    def _entity_table(self, answers: Answers) -> Table:
+        table = _new_table(len(answers.entities), answers.entity_count, "entity", "entities")
+        for column in ("degree", "status"):
+            table.add_column(column)
+        for answer in answers.entities:
             table.add_row(self._named(Role.ENTITY, answer), _bar(answer.degree), Text(answer.status))
         return table
 
-    def _concept_table(self, concepts: Sequence[ConceptAnswer], count: int) -> Table:
-        table = _new_table(
-            f"{len(concepts):,} of {count:,} concepts" if len(concepts) < count else f"{count:,} concepts"
-        )
-        tested = any(answer.p_value is not None for answer in concepts)
-        for column in ("concept", "coverage", "specificity", *(("p", "q") if tested else ("status",))):
-            table.add_column(column, overflow="fold")
-        for answer in concepts:
-            last = [_small(answer.p_value), _small(answer.q_value)] if tested else [Text(answer.status)]
-            bars = _bar(answer.coverage), _bar(answer.specificity)
-            table.add_row(self._named(Role.CONCEPT, answer), *bars, *last)
+    def _concept_table(self, answers: Answers) -> Table:
+        """Concepts of a described set have a test instead of a degree, which is 1 for all of them."""
+        table = _new_table(len(answers.concepts), answers.concept_count, "concept", "concepts")
+        tested = any(answer.p_value is not None for answer in answers.concepts)
+        shares = ("coverage", "specificity")
+        for column in (*shares, "p", "q") if tested else ("degree", *shares, "status"):
+            table.add_column(column, justify="right" if column in shares else "left")
+        for answer in answers.concepts:
+            told = [Text(f"{answer.coverage:.2f}"), Text(f"{answer.specificity:.2f}")]
+            if tested:
+                cells = [*told, _small(answer.p_value), _small(answer.q_value)]
+            else:
+                cells = [_bar(answer.degree), *told, Text(answer.status)]
+            table.add_row(self._named(Role.CONCEPT, answer), *cells)
         return table
 
     def _named(self, role: Role, answer: EntityAnswer | ConceptAnswer) -> Text:
@@ -114,14 +128,28 @@ class Printer:
         return Text(written).append(f" ! {answer.label}", style="dim")
 
 
-def _new_table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+def _new_table(shown: int, count: int, name: str, names: str) -> Table:
+    """An empty table with its title and its first column, which gives way where there is little room."""
+    number = f"{shown:,} of {count:,}" if shown < count else f"{count:,}"
+    title = f"{number} {name if count == 1 else names}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    table.add_column(name, overflow="fold")
+    return table
 
 
 def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType:
-    """Two tables in one row where the screen is wide enough, else one below the other."""
-    if console.measure(left).maximum + console.measure(right).maximum + GAP > console.width:
+    """Two tables in one row where the screen is wide enough for the names, folded if need be; else one below the
+    other."""
+    widths = [console.measure(table).maximum for table in (left, right)]
+    names = [
+        max((console.measure(cell).maximum for cell in table.columns[0].cells), default=0) for table in (left, right)
+    ]
+    room = console.width - GAP - sum(widths) + sum(names)
+    if room < min(sum(names), 2 * LEAST):
         return Group(left, "", right)
+    if room < sum(names):
+        first = max(LEAST, min(names[0], room - LEAST, room - min(names[1], room // 2)))
+        left.columns[0].max_width, right.columns[0].max_width = first, room - first
     grid = Table.grid(padding=(0, GAP))
     grid.add_row(left, right)
     return grid

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, final
+from typing import TYPE_CHECKING, Annotated, Final, final
 
 import typer
 
@@ -14,9 +15,15 @@ from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
 
 if TYPE_CHECKING:
-    from tarbox.cli.answer_tables import Printer
+    from tarbox.cli.answer_tables import Printer, Reasons
+    from tarbox.query.algebra import Query
+    from tarbox.service.answers import Answers
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
+
+BATCH: Final = 64
+EXPLAINED: Final = 3
+"""How many predictions `--explain` gives reasons for."""
 
 
 def ask(
@@ -27,7 +34,10 @@ def ask(
     *,
     k: Annotated[int, typer.Option("-k", min=0, help="How many answers of each kind; 0 for all.")] = 10,
     sparql: Annotated[bool, typer.Option("--sparql", help="The query is a SPARQL SELECT of one variable.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the members of every part of the query.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show the members of every part of the query, and why predictions are made."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; with --file one object a line.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="Answer the queries of this file, one a line.")] = None,
@@ -79,22 +89,46 @@ class Question:
     reasoner: Reasoner | None = None
 
     def put(self, text: str) -> None:
-        from tarbox.service.explanations import explain
-
-        query = self.kb.parse(text, self.sparql)
-        answers = replace((self.reasoner or self.kb).answer(query, self.k), query=text)
-        self.printer.show(answers, self.kb.describe(query), explain(query, self.kb) if self.explain else None)
+        self._show([(text, self.kb.parse(text, self.sparql))])
 
     def put_all(self, file: Path) -> int:
-        """Answers every line; returns how many were rejected."""
+        """Answers every line, many at a time; returns how many were rejected."""
         rejected = 0
-        for number, text in _lines(file):
-            try:
-                self.put(text)
-            except TarboxError as error:
-                rejected += 1
-                _reject(file, number, error)
+        lines = _lines(file)
+        while batch := list(islice(lines, BATCH)):
+            parsed: list[tuple[str, Query]] = []
+            for number, text in batch:
+                try:
+                    parsed.append((text, self.kb.parse(text, self.sparql)))
+                except TarboxError as error:
+                    rejected += 1
+                    _reject(file, number, error)
+            self._show(parsed)
         return rejected
+
+    def _show(self, asked: Sequence[tuple[str, Query]]) -> None:
+        """Answers queries in one call and prints them one after the other."""
+        for (_, query), answers in zip(asked, self._answer(asked), strict=True):
+            self.printer.show(answers, self.kb.describe(query), self._reasons(query, answers) if self.explain else None)
+
+    def _answer(self, asked: Sequence[tuple[str, Query]]) -> list[Answers]:
+        from tarbox.service.answering import Question as Asked
+
+        if self.reasoner is not None:
+            return self.reasoner.answer_many([Asked(query, self.k, text) for text, query in asked])
+        found = self.kb.answer_many([query for _, query in asked], self.k)
+        return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
+
+    def _reasons(self, query: Query, answers: Answers) -> Reasons:
+        """The members of every part, and for the best predictions the facts that would carry them."""
+        from tarbox.cli.answer_tables import Reasons
+        from tarbox.core.ids import Role
+        from tarbox.service.answers import PREDICTED
+        from tarbox.service.explanations import explain
+
+        best = islice((answer.iri for answer in answers.entities if answer.status == PREDICTED), EXPLAINED)
+        told = {iri: self.reasoner.explain(query, iri, Role.ENTITY).sentence for iri in best} if self.reasoner else {}
+        return Reasons(explain(query, self.kb), told)
 
     def describe(self, file: Path) -> int:
         """Describes the entities of a file by concepts; returns how many lines were rejected."""
@@ -110,7 +144,7 @@ class Question:
             raise SourceError(f"{file} names no entity of {self.kb.title}")
         answers = self.kb.describe_set(members)
         shown = replace(answers, entities=answers.entities[: self.k], concepts=answers.concepts[: self.k])
-        self.printer.show(shown, f"{len(set(members)):,} entities of {file}", None)
+        self.printer.show(shown, f"{len(set(members)):,} entities of {file}")
         return rejected
 
 

@@ -87,6 +87,7 @@ def evaluate(
     scorer = contestant.scorer(task.facts)
     with progress_bar(f"ranking with {contestant.name}", len(task.table)) as advance:
         ranked = rank_table(scorer, task.table, task.excluded, advance)
+    _report_left_out(ranked, contestant.name)
     results = measure(ranked, contestant.name, task.protocol, Bootstrap(seed=seed))
     if form == "json":
         typer.echo(json.dumps(to_json(results), indent=2))
@@ -208,6 +209,15 @@ def _report_unusable(task: Task) -> None:
     outside = len(task.table.outside())
     if outside:
         typer.echo(f"{outside} of the targets are not in the knowledge base's vocabulary: they score 0", err=True)
+
+
+def _report_left_out(ranked: Ranked, model: str) -> None:
+    if not ranked.left_out:
+        return
+    names = ", ".join(ranked.left_out)
+    if len(ranked.table) == 0:
+        raise BenchmarkError(f"{model} has no meaning for any of these queries: {names}")
+    typer.echo(f"left out, since {model} has no meaning for them: {names}", err=True)
 
 
 def _write_ranks(ranked: Ranked, task: Task, path: Path) -> None:

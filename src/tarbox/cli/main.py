@@ -10,6 +10,7 @@ import typer
 
 from tarbox.cli import bench, bench_tables, kb
 from tarbox.cli.ask import ask
+from tarbox.cli.compare import compare
 from tarbox.cli.concept import concept
 from tarbox.cli.demo import demo
 from tarbox.cli.evaluate import evaluate
@@ -36,6 +37,7 @@ app.command()(ask)
 app.command()(train)
 app.command()(tune)
 app.command("eval")(evaluate)
+app.command()(compare)
 app.command()(concept)
 app.command()(serve)
 kb_app.command("build")(kb.build_kb)

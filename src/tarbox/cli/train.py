@@ -77,9 +77,9 @@ def train(
 
 def _tables(recipe: str | None, config: Path | None, assignments: list[str], model: str | None) -> list[Table]:
     """The settings of all sources but the command's own options, in their order."""
-    from tarbox.training.settings import read_assignments, read_file, read_recipe
+    from tarbox.training.settings import default_tables, read_assignments, read_file, read_recipe
 
-    tables = []
+    tables = default_tables(model) if model is not None and recipe is None and config is None else []
     if recipe is not None:
         tables.append(read_recipe(recipe))
     if config is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, TextIO, final
 
-from tarbox.training.events import EpochEnded, Event, Finished, Started, Ticked, Validated
+from tarbox.training.events import EpochEnded, Event, Finished, Phase, Started, Ticked, Validated
 
 QUIET: Final = 30.0
 """Seconds between two lines about epochs where there is no terminal."""
@@ -47,6 +47,8 @@ class Narrator:
                 self._say(
                     f"training: {again}{event.epochs} epochs of {event.steps:,} steps of {event.samples:,} samples"
                 )
+                if event.left_out:
+                    self._say(f"left out, since the model has no meaning for them: {', '.join(event.left_out)}")
             case Ticked():
                 done = f"epoch {event.epoch + 1}/{self._epochs}, {100 * event.step // self._steps}%"
                 self._show(self._line(done, event.losses, event.samples_per_second, event.seconds_left))
@@ -58,6 +60,10 @@ class Narrator:
                     self._best = f"{100 * event.mrr:.1f} (epoch {event.epoch})"
                 levels = ", ".join(f"{level} {100 * mrr:.1f}" for level, mrr in event.levels.items())
                 self._say(f"epoch {event.epoch}: validation MRR {levels}{'; the best so far' if event.best else ''}")
+            case Phase(name):
+                self._say(name)
+                if self._status is not None:
+                    self._status.update(name)
             case Finished():
                 self._say(f"done after {event.epoch} epochs and {duration(event.seconds)}: {event.reason}")
 

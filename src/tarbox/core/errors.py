@@ -18,6 +18,7 @@
     │   └── QueryTooLarge        it exceeds the limits against hostile input
     ├── BenchmarkError           a benchmark cannot be built or read
     ├── ConfigError              a setting is unknown or out of range
+    ├── Overloaded               a server is still at work on what nobody waits for any more
     └── MissingDependency        an optional package is needed
 
 All of them are for the person who must act: the message says what was wrong, with the value, and what to do.
@@ -102,6 +103,10 @@ class BenchmarkError(TarboxError):
 
 class ConfigError(TarboxError):
     """A setting that is unknown or out of range."""
+
+
+class Overloaded(TarboxError):
+    """A server whose threads are all taken by work that was given up; ask again later."""
 
 
 class MissingDependency(TarboxError):

@@ -17,6 +17,8 @@ class Role(Enum):
     CONCEPT = "concept"
     RELATION = "relation"
 
+    __hash__ = object.__hash__  # members are single: identity will do, and enum's own hash is slow Python
+
     @property
     def plural(self) -> str:
         return {"entity": "entities", "concept": "concepts", "relation": "relations"}[self.value]

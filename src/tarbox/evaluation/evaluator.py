@@ -10,7 +10,7 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.benchmark.tables import Batch, QueryTable
+from tarbox.benchmark.tables import Batch, QueryTable, render_shape
 from tarbox.core.ids import Level
 from tarbox.evaluation.ranks import NO_IDS, Ranks, filtered_ranks
 from tarbox.kb.facts import Ids
@@ -28,11 +28,13 @@ _CELLS: Final = 1 << 23
 class Ranked:
     """A table and the rank of each of its targets [T], in the table's order: list after list of `target`.
 
-    A target outside the vocabulary has an infinite rank, whose reciprocal is 0.
+    A target outside the vocabulary has an infinite rank, whose reciprocal is 0. `left_out` are the templates that the
+    model has no meaning for, or the shapes of queries without one: their queries are not in the table.
     """
 
     table: QueryTable
     ranks: Ranks
+    left_out: tuple[str, ...] = ()
 
     def rows(self) -> NDArray[np.int64]:
         """[T] the query of each target."""
@@ -46,11 +48,13 @@ def rank_table(
     progress: Progress = lambda _: None,
     cells: int = _CELLS,
 ) -> Ranked:
-    """Rank every target of `table`.
+    """Rank every target of `table`, but for queries that the model has no meaning for.
 
     `excluded` are no candidates (the top concepts, under the honest protocol). The model scores as many queries at a
     time as make `cells` scores.
     """
+    whole, (table, left_out) = len(table), answerable(scorer, table)
+    progress(whole - len(table))
     starts = table.lists("target").offsets
     ranks = np.empty(starts[-1])
     for group in table.batches():
@@ -59,7 +63,19 @@ def rank_table(
             found = _rank(scorer, batch, candidates, excluded.get(batch.level, NO_IDS))
             ranks[_places(batch, starts)] = found
             progress(len(batch))
-    return Ranked(table, ranks)
+    return Ranked(table, ranks, left_out)
+
+
+def answerable(scorer: Scorer, table: QueryTable) -> tuple[QueryTable, tuple[str, ...]]:
+    """(the queries that the model has a meaning for, the templates or shapes of the others, each once)."""
+    lacking = [batch for batch in table.batches() if not scorer.supports(batch.shape)]
+    if not lacking:
+        return table, ()
+    kept = np.setdiff1d(np.arange(len(table)), np.concatenate([batch.rows for batch in lacking]))
+    names, templates = [], table.texts("template")
+    for batch in lacking:
+        names += [templates[row] or render_shape(batch.shape) for row in batch.rows.tolist()]
+    return table.take(kept), tuple(dict.fromkeys(names))
 
 
 def _rank(scorer: Scorer, batch: Batch, candidates: int, excluded: Ids) -> Ranks:

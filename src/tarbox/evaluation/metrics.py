@@ -138,7 +138,7 @@ def score(ranked: Ranked, values: Values, chosen: NDArray[np.bool_], bootstrap: 
     counts = np.bincount(places, minlength=len(rows))
     per_query = np.stack([np.bincount(places, column) / counts for column in values[chosen].T], axis=1)
     names = np.array([name or NO_TEMPLATE for name in ranked.table.texts("template")], dtype=object)[rows]
-    groups = {name: per_query[names == name] for name in _in_order(set(names.tolist()))}
+    groups = {name: per_query[names == name] for name in in_order(set(names.tolist()))}
     draws = {name: resample(group[:, 0], name, bootstrap) for name, group in groups.items()}
     templates = {name: _summary([group], [draws[name]]) for name, group in groups.items()}
     return Scoreboard(_summary(list(groups.values()), list(draws.values())), templates)
@@ -166,7 +166,7 @@ def _summary(groups: Sequence[Values], draws: Sequence[Values]) -> Summary:
     )
 
 
-def _in_order(names: set[str]) -> list[str]:
+def in_order(names: set[str]) -> list[str]:
     """Template names in the literature's order, then the others by name."""
     known = [name for name in TEMPLATES if name in names]
     return known + sorted(names - set(known))

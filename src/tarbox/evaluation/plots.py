@@ -20,9 +20,9 @@ COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E0
 """Okabe and Ito's palette: told apart by people with any colour vision."""
 
 FORMATS: Final = ("png", "svg", "pdf")
-_INK: Final = "#333333"
-_GRID: Final = "#DDDDDD"
-_FULL: Final = 0.82
+INK: Final = "#333333"
+GRID: Final = "#DDDDDD"
+FULL: Final = 0.82
 _LABELLED_BARS: Final = 24
 
 Histogram = Mapping[int, int]
@@ -36,13 +36,13 @@ def draw_templates(runs: Sequence[Results], path: str | os.PathLike[str], metric
         raise BenchmarkError("there are no results to plot")
     widest = max(len(_groups(runs, level)) for level in levels)
     width = max(6.5, 1.6 + widest * max(0.55, 0.24 * len(runs)))
-    figure, panels = _figure(len(levels), (width, 2.9 * len(levels) + 0.5))
+    figure, panels = new_figure(len(levels), (width, 2.9 * len(levels) + 0.5))
     for panel, level in zip(panels, levels, strict=True):
         _draw_level(panel, [run for run in runs if level in run.levels], level, metric)
     if len(runs) > 1:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=4, frameon=False)
-    figure.suptitle(_title(runs, metric), x=0.01, ha="left", fontsize=11, fontweight="bold", color=_INK)
-    _save(figure, path)
+    figure.suptitle(_title(runs, metric), x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+    save_figure(figure, path)
 
 
 def draw_degrees(histograms: Mapping[str, Histogram], path: str | os.PathLike[str]) -> None:
@@ -53,11 +53,11 @@ def draw_degrees(histograms: Mapping[str, Histogram], path: str | os.PathLike[st
     drawn = {name: histogram for name, histogram in histograms.items() if histogram}
     if not drawn:
         raise BenchmarkError("there is nothing to plot: the knowledge base is empty")
-    figure, panels = _figure(1, (3.6 * len(drawn), 3.2), columns=len(drawn))
+    figure, panels = new_figure(1, (3.6 * len(drawn), 3.2), columns=len(drawn))
     for number, (panel, (name, histogram)) in enumerate(zip(panels, drawn.items(), strict=True)):
         _draw_histogram(panel, name, histogram, COLOURS[number % len(COLOURS)])
-    panels[0].set_ylabel("how many", color=_INK)
-    _save(figure, path)
+    panels[0].set_ylabel("how many", color=INK)
+    save_figure(figure, path)
 
 
 def _groups(runs: Sequence[Results], level: Level) -> list[str]:
@@ -68,7 +68,7 @@ def _groups(runs: Sequence[Results], level: Level) -> list[str]:
 
 def _draw_level(panel: Axes, runs: Sequence[Results], level: Level, metric: str) -> None:
     names = _groups(runs, level)
-    size = _FULL / len(runs)
+    size = FULL / len(runs)
     gap = 0.35  # sets the average apart
     places = {name: place + (gap if name == AVERAGE else 0.0) for place, name in enumerate(names)}
     for number, run in enumerate(runs):
@@ -80,14 +80,14 @@ def _draw_level(panel: Axes, runs: Sequence[Results], level: Level, metric: str)
         colour = COLOURS[number % len(COLOURS)]
         panel.bar(at, heights, size * 0.92, color=colour, label=run.model, zorder=2)
         reach = _whiskers([summary for _, summary in found]) if metric == "mrr" else [[0.0] * len(at)] * 2
-        panel.errorbar(at, heights, reach, fmt="none", ecolor=_INK, elinewidth=0.8, capsize=1.5, zorder=3)
+        panel.errorbar(at, heights, reach, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5, zorder=3)
         if len(names) * len(runs) <= _LABELLED_BARS:
             _label(panel, at, heights, reach[1])
     panel.set_xticks(list(places.values()), names)
-    panel.set_ylabel(f"{HEADINGS[metric]} x 100", color=_INK)
-    panel.set_title(f"{level.value} answers", loc="left", fontsize=9.5, color=_INK)
+    panel.set_ylabel(f"{HEADINGS[metric]} x 100", color=INK)
+    panel.set_title(f"{level.value} answers", loc="left", fontsize=9.5, color=INK)
     panel.margins(x=0.01, y=0.12)
-    panel.grid(axis="y", color=_GRID, linewidth=0.7, zorder=0)
+    panel.grid(axis="y", color=GRID, linewidth=0.7, zorder=0)
 
 
 def _summary(board: Scoreboard, name: str) -> Summary | None:
@@ -106,7 +106,7 @@ def _label(panel: Axes, at: Sequence[float], heights: Sequence[float], reach: Se
     for place, height, above in zip(at, heights, reach, strict=True):
         top = (place, height + above)
         panel.annotate(
-            f"{height:.0f}", top, (0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=7.5, color=_INK
+            f"{height:.0f}", top, (0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=7.5, color=INK
         )
 
 
@@ -115,8 +115,8 @@ def _draw_histogram(panel: Axes, name: str, histogram: Histogram, colour: str) -
 
     numbers = sorted(histogram)
     counts = [histogram[number] for number in numbers]
-    panel.set_title(name, loc="left", fontsize=9.5, color=_INK)
-    panel.grid(color=_GRID, linewidth=0.7, zorder=0)
+    panel.set_title(name, loc="left", fontsize=9.5, color=INK)
+    panel.grid(color=GRID, linewidth=0.7, zorder=0)
     if numbers[-1] <= 30:
         panel.bar(numbers, counts, 0.85, color=colour, zorder=2)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -134,7 +134,7 @@ def _title(runs: Sequence[Results], metric: str) -> str:
     return f"{who}{HEADINGS[metric]} per template ({protocols} protocol)"
 
 
-def _figure(rows: int, size: tuple[float, float], columns: int = 1) -> tuple[Figure, list[Any]]:
+def new_figure(rows: int, size: tuple[float, float], columns: int = 1) -> tuple[Figure, list[Any]]:
     """A figure without a window, and its panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -145,11 +145,11 @@ def _figure(rows: int, size: tuple[float, float], columns: int = 1) -> tuple[Fig
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
         panel.spines[["left", "bottom"]].set_color("#999999")
-        panel.tick_params(colors=_INK, labelsize=8.5)
+        panel.tick_params(colors=INK, labelsize=8.5)
     return figure, panels
 
 
-def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise ConfigError(f"cannot plot to {os.fspath(path)!r}: the name must end in .{', .'.join(FORMATS)}")

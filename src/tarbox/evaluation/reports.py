@@ -19,6 +19,8 @@ from tarbox.kb.terms import to_ntriples
 from tarbox.kb.vocabulary import Vocabulary
 
 AVERAGE: Final = "average"
+DEVIATION: Final = " ± "
+"""What stands between a mean and its deviation."""
 HEADINGS: Final = MappingProxyType({"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"})
 _PART_TITLES: Final = MappingProxyType(
     {"answers": "easy and hard answers", "missing": "answers by missing links"},
@@ -32,7 +34,8 @@ _LATEX: Final = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
 class Table:
     """A title, a header and rows of text, the first column to the left and the rest to the right.
 
-    `bold` are cells (row, column) that stand out; `rules` are rows with a line above them.
+    `bold` are cells (row, column) that stand out; `rules` are rows with a line above them. A cell such as `34.9 ± 0.4`
+    is broken before its deviation where columns must be narrow: on a terminal and in LaTeX.
     """
 
     title: str
@@ -53,28 +56,16 @@ def tabulate(results: Results) -> list[Table]:
     return tables
 
 
-def compare(runs: Sequence[Results], level: Level, metric: str = "mrr") -> Table:
-    """One row per run and one column per template, as in the paper; the best of a column is bold."""
-    found = [(run.model, run.levels[level].overall) for run in runs if level in run.levels]
-    templates = list(dict.fromkeys(name for _, board in found for name in board.templates))
-    rows = [
-        [board.templates[name].values[metric] if name in board.templates else None for name in templates]
-        + [board.average.values[metric]]
-        for _, board in found
-    ]
-    shown = tuple((model, *map(_percent, row)) for (model, _), row in zip(found, rows, strict=True))
-    return Table(
-        f"{HEADINGS[metric]}, {level.value} level",
-        ("model", *templates, AVERAGE),
-        shown,
-        _best(rows),
-    )
-
-
 def to_json(results: Results) -> dict[str, Any]:
     """The contract of `eval --json` in DESIGN.md, and more: the averages' intervals and the parts."""
     levels = {level.value: _level_json(found) for level, found in results.levels.items()}
     return {"model": results.model, "protocol": results.protocol, "outside": results.outside, "levels": levels}
+
+
+def from_json(record: Mapping[str, Any]) -> Results:
+    """The inverse of `to_json`."""
+    levels = {Level(name): _level_of(found) for name, found in record["levels"].items()}
+    return Results(record["model"], record["protocol"], levels, record["outside"])
 
 
 def to_markdown(tables: Sequence[Table]) -> str:
@@ -111,8 +102,35 @@ def to_rich(table: Table) -> Any:
     for number, row in enumerate(table.rows):
         if number in table.rules:
             made.add_section()
-        made.add_row(*(Text(cell, "bold" if (number, at) in table.bold else "") for at, cell in enumerate(row)))
+        cells = [cell.replace(DEVIATION, "\n±") if at else cell for at, cell in enumerate(row)]
+        made.add_row(*(Text(cell, "bold" if (number, at) in table.bold else "") for at, cell in enumerate(cells)))
     return made
+
+
+def fold_columns(table: Table, width: int) -> list[Table]:
+    """The table in parts of at most `width` characters, as even as can be; each has the first column, none is cut."""
+    sizes = [
+        3 + max(len(part) for row in (table.header, *table.rows) for part in _lines(row[at], at))
+        for at in range(len(table.header))
+    ]
+    room = max(1, width - sizes[0] - 1)
+    count = -(-sum(sizes[1:]) // room)
+    each = -(-(len(sizes) - 1) // max(count, 1))
+    while each > 1 and any(sum(sizes[at : at + each]) > room for at in range(1, len(sizes), each)):
+        each -= 1
+    parts = [[0, *range(at, min(at + each, len(sizes)))] for at in range(1, len(sizes), each)]
+    return [_only(table, part) for part in parts]
+
+
+def _lines(cell: str, column: int) -> list[str]:
+    return [cell] if column == 0 else cell.replace(DEVIATION, "\n±").split("\n")
+
+
+def _only(table: Table, columns: Sequence[int]) -> Table:
+    """The given columns."""
+    bold = frozenset((row, columns.index(at)) for row, at in table.bold if at in columns)
+    rows = tuple(tuple(row[at] for at in columns) for row in table.rows)
+    return Table(table.title, tuple(table.header[at] for at in columns), rows, bold, table.rules)
 
 
 RENDERERS: Final[Mapping[str, Callable[[Sequence[Table]], str]]] = MappingProxyType(
@@ -164,20 +182,8 @@ def _cells(name: str, summary: Summary) -> tuple[str, ...]:
     return (name, f"{summary.n:,}", _percent(summary.values["mrr"]), f"{100 * low:.1f} - {100 * high:.1f}", *rest)
 
 
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"
-
-
-def _best(rows: Sequence[Sequence[float | None]]) -> frozenset[tuple[int, int]]:
-    """The cells that show the greatest figure of their column, where there is more than one row."""
-    if len(rows) < 2:
-        return frozenset()
-    found = set()
-    for column, values in enumerate(zip(*rows, strict=True), 1):
-        shown = [_percent(value) for value in values]
-        most = _percent(max((value for value in values if value is not None), default=None))
-        found |= {(row, column) for row, text in enumerate(shown) if text and text == most}
-    return frozenset(found)
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
 
 
 def _level_json(found: LevelResults) -> dict[str, Any]:
@@ -193,6 +199,22 @@ def _board_json(board: Scoreboard) -> dict[str, Any]:
 
 def _summary_json(summary: Summary) -> dict[str, Any]:
     return {**summary.values, "n": summary.n, "ci": list(summary.ci)}
+
+
+def _level_of(record: Mapping[str, Any]) -> LevelResults:
+    parts = {
+        part: {name: _board_of(board) for name, board in boards.items()} for part, boards in record["parts"].items()
+    }
+    return LevelResults(_board_of(record), parts)
+
+
+def _board_of(record: Mapping[str, Any]) -> Scoreboard:
+    return Scoreboard(_summary_of(record), {name: _summary_of(found) for name, found in record["templates"].items()})
+
+
+def _summary_of(record: Mapping[str, Any]) -> Summary:
+    low, high = record["ci"]
+    return Summary({metric: record[metric] for metric in METRICS}, record["n"], (low, high))
 
 
 def _markdown(table: Table) -> str:
@@ -220,9 +242,13 @@ def _latex(table: Table) -> str:
     for number, row in enumerate(table.rows):
         if number in table.rules:
             lines.append(r"\midrule")
-        cells = [cell.translate(_LATEX).replace(" - ", "--") for cell in row]
-        lines.append(
-            " & ".join(rf"\textbf{{{cell}}}" if (number, at) in table.bold else cell for at, cell in enumerate(cells))
-            + r" \\"
-        )
+        cells = [_latex_cell(cell, (number, at) in table.bold) for at, cell in enumerate(row)]
+        lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
+
+
+def _latex_cell(cell: str, bold: bool) -> str:
+    r"""A mean with its deviation is written by the command \withdeviation, which whoever has such cells must define."""
+    mean, _, deviation = cell.translate(_LATEX).replace(" - ", "--").partition(DEVIATION)
+    shown = rf"\textbf{{{mean}}}" if bold else mean
+    return rf"\withdeviation{{{shown}}}{{{deviation}}}" if deviation else shown

@@ -16,7 +16,7 @@ from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
 from tarbox.kb.terms import is_literal, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
-from tarbox.query.algebra import Query
+from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, with_operands
 from tarbox.query.names import ANYTHING, OWL_THING, WELL_KNOWN, XSD, Name, NameForm, expand
 from tarbox.query.render import full_name
 from tarbox.query.tokens import is_word, quote_label
@@ -41,6 +41,37 @@ def bind(query: Query, vocabulary: Vocabulary) -> tuple[Query, Ids]:
     A directed relation is `2 * relation + (1 if inverse else 0)`. Raises `UnknownName`.
     """
     return encode(query, vocabulary)
+
+
+def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str]]:
+    """The query with everything that the vocabulary lacks read as the empty set, and the terms it lacks.
+
+    This is what SPARQL makes of a name that no data has. An unknown relation leads nowhere, an unknown entity or
+    concept is no one.
+
+    >>> from tarbox.query.algebra import Concept, Direction, Exists
+    >>> empty_unknown(Exists("p", Direction.FORWARD, Concept("C")), Vocabulary.of(["a"], ["C"]))
+    (Not(operand=Concept(name='https://tarbox.example/vocabulary#Anything')), ['p'])
+    """
+    unknown: dict[str, None] = {}
+
+    def known(node: Query, parts: list[Query]) -> Query:
+        match node:
+            case Entity(name):
+                role = Role.ENTITY
+            case Concept(name):
+                role = Role.CONCEPT
+            case Exists(name):
+                role = Role.RELATION
+            case _:
+                return with_operands(node, parts)
+        everything = role is Role.CONCEPT and name in (ANYTHING, OWL_THING)
+        if everything or vocabulary.names(role).find(name) is not None:
+            return with_operands(node, parts)
+        unknown[name] = None
+        return Not(Concept(ANYTHING))
+
+    return fold(query, known), list(reversed(unknown))  # a fold goes from the last to the first
 
 
 @final

@@ -6,6 +6,7 @@
     answer = answer_query(query, index)                 # names of the query are terms of the vocabulary
     answer.entities, answer.concepts, answer.counts     # sorted ids; answer.coverage() = counts / entities
     for block in stream_entities(query, index): ...     # sorted ids in blocks, for millions of answers
+    answers = answer_queries(queries, index)            # many at once; those of one shape run as one table
     entities, concepts, counts = answer_rows(shape, ids, index)    # a batch of queries of one shape, fastest
 
 `encode` in `tarbox.execution.rows` makes (shape, ids) of a query with names. A concept is an answer where at least one
@@ -16,7 +17,7 @@ from its cache (compiled on first use on a machine: some seconds).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -81,6 +82,21 @@ def answer_entities(query: Query, index: Index) -> Ids:
     return np.concatenate([np.empty(0, np.int32), *stream_entities(query, index)])
 
 
+def answer_queries(queries: Iterable[Query], index: Index) -> list[Answer]:
+    """The answers to each query, in their order; those of one shape are answered together."""
+    rows = [encode(query, index.facts.vocabulary) for query in queries]
+    groups: dict[Query, list[int]] = {}
+    for place, (shape, _) in enumerate(rows):
+        groups.setdefault(shape, []).append(place)
+    found: dict[int, Answer] = {}
+    for shape, places in groups.items():
+        entities, concepts, counts = answer_rows(shape, np.stack([rows[place][1] for place in places]), index)
+        for number, place in enumerate(places):
+            first, last = concepts.offsets[number], concepts.offsets[number + 1]
+            found[place] = Answer(entities[number], concepts[number], counts[first:last])
+    return [found[place] for place in range(len(rows))]
+
+
 def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     """Answers to the queries of one shape whose slots are the rows of `ids` [Q, slots].
 
@@ -92,7 +108,8 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     program = compile_shape(shape)
     table = np.ascontiguousarray(ids, np.int32).reshape(-1, program.width)
     space = make_space(program.depth, index.entities + index.concepts)
-    room = max(1 << 20, index.entities + index.concepts)
+    most = index.entities + index.concepts  # of one answer
+    room = max(min(1 << 20, len(table) * most), most)
     sheet = Sheet(np.zeros((len(table), 2), np.int64), np.empty(room, np.int32), np.zeros(room, np.int32))
     parts: list[tuple[NDArray[np.int64], Ids, Ids]] = []
     done = 0

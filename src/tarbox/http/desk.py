@@ -6,12 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, ParamSpec, TypeVar, final
 
-from tarbox.core.errors import QuerySyntaxError, QueryTooLarge, TarboxError
+from tarbox.core.errors import Overloaded, QuerySyntaxError, QueryTooLarge, TarboxError
 from tarbox.core.ids import Role
 from tarbox.http.metrics import Metrics
 from tarbox.http.settings import Bounds
@@ -28,6 +28,7 @@ from tarbox.service.knowledge_base import KnowledgeBase
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS: Final = 2
+_QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
 SHORT: Final = 1_000
 """Texts of up to so many characters are parsed where they are answered; longer ones would hold up the others."""
 
@@ -53,6 +54,7 @@ class Desk:
         self.naming = Naming(answerer.kb)
         self._bounds = bounds
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-desk")
+        self._given_up: set[Future[Any]] = set()
         self._batcher: Batcher[Asked, bytes | TarboxError] = Batcher(self._answer_batch, report=metrics.note_batch)
 
     async def answer(self, text: str, k: int, sparql: bool) -> bytes:
@@ -68,15 +70,34 @@ class Desk:
         return await self.work(self.read, text, sparql)
 
     async def work(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """The result of a function that takes its time, from a thread of the pool."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: function(*arguments, **named))
+        """The result of a function that takes its time, from a thread of the pool.
+
+        Who gives up before their turn costs nothing; what has begun runs to its end, since a thread cannot be
+        stopped. Raises `Overloaded` while every thread is taken by such work.
+        """
+        self._given_up = {job for job in self._given_up if not job.done()}
+        if len(self._given_up) >= THREADS:
+            raise Overloaded("The server is still at work on questions that took too long. Ask again soon.")
+        job = self._pool.submit(function, *arguments, **named)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            if not job.cancel():
+                self._given_up.add(job)
+            raise
 
     def read(self, text: str, sparql: bool = False) -> Query:
         """The query that a text writes, within this server's limits."""
         most = self._bounds.sparql if sparql else self._bounds.query
         check_text(text, most)
         return self.kb.parse(text, sparql, replace(DEFAULT_LIMITS, characters=most))
+
+    def read_ask(self, text: str) -> Query:
+        """The query of a SPARQL ASK, within this server's limits."""
+        from tarbox.query.sparql import parse_ask
+
+        check_text(text, self._bounds.sparql)
+        return parse_ask(text, replace(DEFAULT_LIMITS, characters=self._bounds.sparql))
 
     def close(self) -> None:
         self._batcher.close()
@@ -87,7 +108,7 @@ class Desk:
         questions: dict[int, Question] = {}
         for place, asked in enumerate(batch):
             try:
-                questions[place] = Question(asked.query or self.read(asked.text), asked.k)
+                questions[place] = Question(asked.query or self.read(asked.text), asked.k, asked.text)
             except TarboxError as error:
                 outcomes[place] = error
         for place, found in zip(questions, self._answers(list(questions.values())), strict=True):
@@ -111,7 +132,7 @@ class Desk:
     def _reply(self, asked: Asked, query: Query, found: Answers) -> bytes:
         """The reply as JSON. Items are written by hand: most of each is the same in every reply, and kept."""
         texts = (asked.text, render(query, self.naming.write), describe(query, self.naming.show))
-        said, canonical, english = (json.dumps(text, ensure_ascii=False) for text in texts)
+        said, canonical, english = map(_QUOTED, texts)
         milliseconds = (time.perf_counter() - asked.came) * 1_000
         return (
             f'{{"query":{said},"canonical":{canonical},"english":{english},'

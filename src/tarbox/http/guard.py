@@ -45,7 +45,8 @@ class Guard:
         self._bounds = settings.bounds
         self._metrics = metrics
         self._load = load
-        self._headers = tuple((name.lower().encode(), value.encode()) for name, value in headers)
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers]
+        self._names = frozenset(name for name, _ in self._headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -125,8 +126,10 @@ class Guard:
     def _finish(self, scope: Scope, reply: _Reply, seconds: float) -> None:
         start = reply.messages[0]
         given = list(start["headers"])
-        names = {name for name, _ in given}
-        start["headers"] = given + [header for header in self._headers if header[0] not in names]
+        own = self._names.intersection([name for name, _ in given])
+        start["headers"] = given + (
+            [header for header in self._headers if header[0] not in own] if own else self._headers
+        )
         route = scope.get("tarbox.route") or getattr(scope.get("route"), "path", "other")
         self._metrics.note_request(str(route), start["status"], seconds)
 

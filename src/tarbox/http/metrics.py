@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,20 +18,22 @@ _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 @final
 @dataclass(slots=True)
 class _Histogram:
+    """Counts of values up to each edge; the last count is of what lies beyond all of them."""
+
     edges: tuple[float, ...]
-    counts: Counter[float] = field(default_factory=Counter)
+    counts: Counter[int] = field(default_factory=Counter)
     total: float = 0.0
     number: int = 0
 
     def note(self, value: float) -> None:
         self.total += value
         self.number += 1
-        self.counts[next((edge for edge in self.edges if value <= edge), float("inf"))] += 1
+        self.counts[bisect_left(self.edges, value)] += 1
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
         comma, below = "," if labels else "", 0
-        for edge in self.edges:
-            below += self.counts[edge]
+        for place, edge in enumerate(self.edges):
+            below += self.counts[place]
             yield f'{name}_bucket{{{labels}{comma}le="{edge:g}"}} {below}'
         yield f'{name}_bucket{{{labels}{comma}le="+Inf"}} {self.number}'
         braces = f"{{{labels}}}" if labels else ""

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from tarbox.core.errors import (
     NameLookupError,
     NotAnswerable,
+    Overloaded,
     QueryError,
     QuerySyntaxError,
     QueryTooLarge,
@@ -100,6 +101,8 @@ def problem_of(error: TarboxError, title: str = "") -> Response:
             return query_problem("too-large", str(error))
         case QueryError():
             return query_problem("query", str(error))
+        case Overloaded():
+            return problem("busy", str(error), {"Retry-After": "5"})
         case _:
             return problem("internal", "The server could not answer; its log says why.")
 

@@ -205,7 +205,9 @@ class HealthReply(BaseModel):
 
 
 class SparqlReply(BaseModel):
-    """SPARQL 1.1 query results in JSON; `degree` and `status` are variables besides the one selected."""
+    """SPARQL 1.1 query results in JSON: `results` of a SELECT, with `degree` and `status` as variables besides the
+    one selected, or the `boolean` of an ASK."""
 
     head: dict[str, Any]
-    results: dict[str, Any]
+    results: dict[str, Any] | None = None
+    boolean: bool | None = None

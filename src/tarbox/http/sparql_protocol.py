@@ -1,7 +1,8 @@
 """The SPARQL 1.1 protocol, for the queries that are trees: request in, SPARQL results out.
 
 Each solution binds the selected variable, and `degree` and `status` besides (numbered, `degree_1`, where the query has
-selected that name itself). Results come as JSON or XML, as the client's `Accept` asks.
+selected that name itself). An ASK is true where a known answer is there. Results come as JSON or XML, as the client's
+`Accept` asks.
 """
 
 from __future__ import annotations
@@ -34,20 +35,23 @@ _FORMATS: Final[Mapping[str, str]] = {
     "application/*": JSON,
     "*/*": JSON,
 }
+_XML_START: Final = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
 _MODIFIER: Final = re.compile(r"\s+(LIMIT|OFFSET)\s+(\d{1,9})\s*$", re.IGNORECASE)
 _SELECTED: Final = re.compile(r"\bSELECT\s+(?:(?:DISTINCT|REDUCED)\s+)?(?:[?$](\w+)|\*)", re.IGNORECASE)
+_ASKS: Final = re.compile(r"(?:\s+|#[^\n]*(?:\n|$)|PREFIX\s+[^\s<]*\s*<[^<>]*>|BASE\s*<[^<>]*>)*ASK\b", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[?$](\w+)")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SparqlRequest:
-    """A query less its solution modifiers: `limit` is None where it has none."""
+    """A query less its solution modifiers: `limit` is None where it has none. `asks` for yes or no."""
 
     query: str
     variable: str
     limit: int | None
     offset: int
+    asks: bool = False
 
 
 def read_parameters(text: str) -> dict[str, list[str]]:
@@ -71,7 +75,7 @@ def split_modifiers(text: str) -> SparqlRequest:
     """Takes LIMIT and OFFSET, in either order, off the end of a query.
 
     >>> split_modifiers("SELECT ?x { ?x <urn:p> <urn:a> } LIMIT 5")
-    SparqlRequest(query='SELECT ?x { ?x <urn:p> <urn:a> }', variable='x', limit=5, offset=0)
+    SparqlRequest(query='SELECT ?x { ?x <urn:p> <urn:a> }', variable='x', limit=5, offset=0, asks=False)
     """
     taken: dict[str, int] = {}
     rest = text
@@ -82,7 +86,8 @@ def split_modifiers(text: str) -> SparqlRequest:
     named = selected[1] if selected and selected[1] else None
     anywhere = _VARIABLE.search(rest)
     variable = named or (anywhere[1] if anywhere else "x")
-    return SparqlRequest(rest, variable, taken.get("LIMIT"), taken.get("OFFSET", 0))
+    asks = _ASKS.match(text) is not None
+    return SparqlRequest(rest, variable, taken.get("LIMIT"), taken.get("OFFSET", 0), asks)
 
 
 def choose_format(accept: str, wanted: str = "") -> str | None:
@@ -105,6 +110,13 @@ def write_results(request: SparqlRequest, answers: Iterable[EntityAnswer], media
     if media_type == XML:
         return _xml(names, rows)
     return encode({"head": {"vars": names}, "results": {"bindings": rows}})
+
+
+def write_truth(truth: bool, media_type: str) -> bytes:
+    """Yes or no as SPARQL results."""
+    if media_type == XML:
+        return f"{_XML_START}<head/><boolean>{str(truth).lower()}</boolean></sparql>\n".encode()
+    return encode({"head": {}, "boolean": truth})
 
 
 def _quality(parameter: str) -> float:
@@ -136,8 +148,7 @@ def _term(term: str) -> dict[str, Any]:
 def _xml(names: Sequence[str], rows: Sequence[Mapping[str, Mapping[str, str]]]) -> bytes:
     head = "".join(f"<variable name={quoteattr(name)}/>" for name in names)
     body = "".join(f"<result>{''.join(map(_xml_binding, row.items()))}</result>" for row in rows)
-    start = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
-    return f"{start}<head>{head}</head><results>{body}</results></sparql>\n".encode("utf-8", "replace")
+    return f"{_XML_START}<head>{head}</head><results>{body}</results></sparql>\n".encode("utf-8", "replace")
 
 
 def _xml_binding(binding: tuple[str, Mapping[str, str]]) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from tarbox.execution.binding import empty_unknown
+from tarbox.execution.exact import answer_query
 from tarbox.http.desk import Desk
 from tarbox.http.problems import problem
 from tarbox.http.routes import failures
@@ -17,14 +20,19 @@ from tarbox.http.sparql_protocol import (
     JSON,
     QUERY,
     XML,
+    SparqlRequest,
     choose_format,
     read_parameters,
     read_request,
     write_results,
+    write_truth,
 )
 from tarbox.service.answering import Question
 
 EXAMPLE: Final = "SELECT ?x WHERE { ?x a <https://tarbox.example/academia#Person> }"
+UNKNOWN: Final = "X-Unknown-Terms"
+_NAMED: Final = 5
+_SAFE: Final = ":/?#[]@!$&'()*+;=%~"
 _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": SparqlReply, "content": {JSON: {}, XML: {"schema": {"type": "string"}}}},
 }
@@ -56,7 +64,7 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
         query: Annotated[
             str,
             Query(
-                description="A SELECT of one variable over a tree of patterns.",
+                description="A SELECT of one variable, or an ASK, over a tree of patterns.",
                 openapi_examples={"persons": {"value": EXAMPLE}},
             ),
         ],
@@ -99,14 +107,24 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: dict[str, list[str]],
     media_type = choose_format(accept, wanted)
     if media_type is None:
         return problem("not-acceptable", f"Results come as {JSON} or {XML}.")
-    asked = read_request(parameters)
-    tree = await desk.parse(asked.query, sparql=True)
+    return await desk.work(_results, desk, bounds, read_request(parameters), media_type)
+
+
+def _results(desk: Desk, bounds: Bounds, asked: SparqlRequest, media_type: str) -> Response:
+    """Terms that the knowledge base does not have are in no set, as SPARQL says; a header tells of them.
+
+    What a model predicts from terms it has never seen means nothing, so such queries get what follows from the facts.
+    """
+    tree, unknown = empty_unknown(
+        desk.read_ask(asked.query) if asked.asks else desk.read(asked.query, sparql=True), desk.kb.facts.vocabulary
+    )
+    headers = {UNKNOWN: ", ".join(f"<{quote(term, safe=_SAFE)}>" for term in unknown[:_NAMED])} if unknown else {}
+    if asked.asks:
+        truth = bool(len(answer_query(tree, desk.kb.index).entities))
+        return Response(write_truth(truth, media_type), headers=headers, media_type=media_type)
     most = bounds.rows if asked.limit is None else min(asked.limit, bounds.rows)
-
-    def results() -> tuple[bytes, int]:
-        found = desk.answerer.answer_many([Question(tree, asked.offset + most)])[0]
-        likely = [answer for answer in found.entities[asked.offset :][:most] if answer.degree > 0]
-        return write_results(asked, likely, media_type), found.entity_count
-
-    content, count = await desk.work(results)
-    return Response(content, headers={"X-Total-Count": str(count)}, media_type=media_type)
+    k = asked.offset + most
+    found = desk.kb.answer(tree, k) if unknown else desk.answerer.answer_many([Question(tree, k)])[0]
+    likely = [answer for answer in found.entities[asked.offset :][:most] if answer.degree > 0]
+    headers["X-Total-Count"] = str(found.entity_count)
+    return Response(write_results(asked, likely, media_type), headers=headers, media_type=media_type)

@@ -78,6 +78,20 @@ def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Spl
     return Split({"train": Stage(train, None), "valid": Stage(valid, train), "test": Stage(asserted, valid)})
 
 
+def hide(facts: Facts, seed: int, share: float) -> Facts:
+    """The facts without this share of the assertions and of the most specific typings, drawn as for a benchmark.
+
+    What a model makes of the rest can be compared with what was hidden: a rehearsal of being asked.
+    """
+    parts = max(1, round(share / HELD_OUT))
+    hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
+    asserted = facts.with_typings(hierarchy.most_specific(facts.typed, facts.types))
+    random = np.random.default_rng([seed, 2])
+    assertions = _divide_assertions(asserted, parts, random)
+    typings = _divide_typings(asserted, assertions, random, parts)
+    return asserted.with_assertions(assertions == 0).with_typings(typings == 0)
+
+
 def split_as_paper(facts: Facts, seed: int) -> Split:
     """95/5: assertions alone are held out; validation and test draw from the same whole graph (PROTOCOL.md)."""
     parts = _divide_assertions(facts, 1, np.random.default_rng([seed, 1]))
@@ -101,14 +115,14 @@ def _divide_assertions(facts: Facts, parts: int, random: np.random.Generator) ->
     return _divide(np.stack([facts.heads, tails, facts.relations + entities], axis=1), parts, random)
 
 
-def _divide_typings(facts: Facts, assertions: Parts, random: np.random.Generator) -> Parts:
-    """The same for typings, for two parts; an entity that has an assertion in train may lose all of its typings."""
+def _divide_typings(facts: Facts, assertions: Parts, random: np.random.Generator, parts: int = 2) -> Parts:
+    """The same for typings; an entity that has an assertion in train may lose all of its typings."""
     entities = len(facts.vocabulary.entities)
     connected = np.zeros(entities, np.bool_)
     connected[facts.heads[assertions == 0]] = True
     connected[facts.tails[assertions == 0]] = True
     typed = np.where(connected[facts.typed], NOBODY, facts.typed)
-    return _divide(np.stack([typed, facts.types + entities], axis=1), 2, random)
+    return _divide(np.stack([typed, facts.types + entities], axis=1), parts, random)
 
 
 def _divide(names: Ids, parts: int, random: np.random.Generator) -> Parts:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, field
+from typing import Final, final
 
 import pyarrow as pa
 
 from tarbox.core.ids import Role
 from tarbox.kb.terms import local_name
+
+KEPT: Final = 1 << 16
+"""How many terms that were looked up are kept with their id; questions ask for the same ones again and again."""
 
 
 @final
@@ -39,6 +42,7 @@ class Names:
     role: Role
     iris: pa.Array
     labels: pa.Array
+    _found: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, role: Role, iris: Sequence[str], labels: Sequence[str | None] | None = None) -> Names:
@@ -66,9 +70,16 @@ class Names:
         return self.label(id) or local_name(self.iri(id))
 
     def find(self, iri: str) -> int | None:
-        """The id of `iri`, by binary search."""
+        """The id of `iri`, by binary search; what was found before is kept."""
+        known = self._found.get(iri)
+        if known is not None:
+            return known
         row = bisect_left(_ArrowStrings(self.iris), iri)
-        return row if row < len(self.iris) and self.iris[row].as_py() == iri else None
+        if row == len(self.iris) or self.iris[row].as_py() != iri:
+            return None
+        if len(self._found) < KEPT:
+            self._found[iri] = row
+        return row
 
 
 @final
@@ -95,7 +106,13 @@ class Vocabulary:
         )
 
     def names(self, role: Role) -> Names:
-        return {Role.ENTITY: self.entities, Role.CONCEPT: self.concepts, Role.RELATION: self.relations}[role]
+        match role:
+            case Role.ENTITY:
+                return self.entities
+            case Role.CONCEPT:
+                return self.concepts
+            case Role.RELATION:
+                return self.relations
 
 
 SYNONYMS = pa.schema([("role", pa.string()), ("id", pa.int32()), ("text", pa.string())])

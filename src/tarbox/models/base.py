@@ -1,5 +1,8 @@
 """What every trainable model is: primitives for scoring and for the four tasks of TAR's Algorithm 1.
 
+A `Model` answers at both levels. An `EntityModel` knows entities alone, as those of the literature do;
+`tarbox.models.one_more_hop` makes a `Model` of it.
+
 A model answers a *batch*: one shape and a table of ids [B, S], one column per slot (relations directed, see
 `tarbox.execution.rows`). It gives the nodes of a shape a meaning by an algebra of its own, run by
 `tarbox.execution.interpreter.evaluate`; no template name ever reaches it. Nothing is kept on the model during a call,
@@ -14,16 +17,19 @@ E entities, C concepts, D dimension.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tarbox.core.errors import QueryError
 from tarbox.core.ids import Level
-from tarbox.query.algebra import Query, slots
+from tarbox.query.algebra import Concept, Exists, Not, Or, Query, slots, walk
 
 if TYPE_CHECKING:
     from tarbox.kb.facts import Ids
@@ -42,6 +48,10 @@ class Task(Enum):
 
 
 ALL_TASKS = frozenset(Task)
+WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
+    {Not: "'not'", Or: "'or'", Concept: "concepts inside a query", Exists: "relations"}
+)
+"""How a message calls the kinds of node that a model may lack."""
 
 
 @final
@@ -59,19 +69,48 @@ class Sizes:
         return 2 * self.relations
 
 
-class Model(torch.nn.Module, abc.ABC):
-    """A trainable scorer, made from its frozen `Config` and the sizes of the vocabulary.
+class Trainable(torch.nn.Module, abc.ABC):
+    """What is made from a frozen `Config` and the sizes of a vocabulary, and learns.
 
-    A subclass is `@final`, sets `Config` and `tasks`, and takes `(config, sizes)`.
+    `tasks` are those it can learn, `recipe` the settings that `tarbox train` takes where none are named. `lacks` are
+    the kinds of node that it has no meaning for: queries with them are left out of training and tables, and an error
+    where a person asks one.
     """
 
     Config: ClassVar[type[Any]]
-    tasks: ClassVar[frozenset[Task]] = ALL_TASKS
+    tasks: ClassVar[frozenset[Task]]
+    recipe: ClassVar[str | None] = None
+    lacks: frozenset[type[Any]] = frozenset()
     sizes: Sizes
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes = sizes
+
+    def supports(self, shape: Query) -> bool:
+        """Whether the model has a meaning for every node of the query."""
+        return not any(type(node) in self.lacks for node in walk(shape))
+
+    def require(self, shape: Query, name: str | None = None) -> None:
+        """Raise where the model lacks a meaning for a node; `name` is what the message calls the model."""
+        lacking = {type(node): None for node in walk(shape) if type(node) in self.lacks}
+        if lacking:
+            words = " and ".join(WORDS[kind] for kind in lacking)
+            raise QueryError(
+                f"{name or type(self).__name__} has no meaning for {words}. "
+                f"Leave it out, or ask a model that has: {', '.join(models_with(frozenset(lacking)))}."
+            )
+
+
+class Model(Trainable):
+    """A trainable scorer at both levels.
+
+    A subclass is `@final`, sets `Config` and `tasks`, and takes `(config, sizes)`. `asks_typings` says how it learns
+    typings: by the queries `{e}` for concepts and `C` for entities, or as pairs, by `instantiation`.
+    """
+
+    tasks: ClassVar[frozenset[Task]] = ALL_TASKS
+    asks_typings: ClassVar[bool] = False
 
     def candidates(self, level: Level) -> int:
         """How many there are: the entities or the concepts of the vocabulary."""
@@ -92,6 +131,35 @@ class Model(torch.nn.Module, abc.ABC):
     @abc.abstractmethod
     def instantiation(self, entities_BK: Tensor, concepts_BK: Tensor) -> Tensor:
         """[B, K] the degree to which each entity is an instance of the concept: S_Ins, Eq. 16."""
+
+
+class EntityModel(Trainable):
+    """A trainable scorer of entities, for queries without concepts: `sizes.concepts` is 0, every node is an entity.
+
+    A subclass is `@final`, sets `Config`, and takes `(config, sizes)`.
+    """
+
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.ENTITY, Task.CONCEPT, Task.INSTANTIATION})
+
+    @abc.abstractmethod
+    def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
+        """[B, N] the scores of the nodes in a range with a start and a stop, greater is better; without gradient."""
+
+    @abc.abstractmethod
+    def score_candidates(self, shape: Query, ids_BS: Tensor, candidates_BK: Tensor) -> Tensor:
+        """[B, K] the scores of the given nodes, with gradient."""
+
+
+def models_with(kinds: frozenset[type[Any]]) -> list[str]:
+    """The registered models that have a meaning for all of these kinds of node."""
+    from tarbox.models.registry import MODELS, find_model
+
+    classes = {name: find_model(name) for name in MODELS}
+    return [
+        name
+        for name, kind in classes.items()
+        if not (isinstance(kind, type) and issubclass(kind, Trainable) and kinds & kind.lacks)
+    ]
 
 
 def on_device(ids: Ids | Tensor, device: torch.device) -> Tensor:

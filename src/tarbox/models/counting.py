@@ -153,6 +153,9 @@ class Counting:
     def candidates(self, level: Level) -> int:
         return {Level.ENTITY: self.index.entities, Level.CONCEPT: self.index.concepts}[level]
 
+    def supports(self, shape: Query) -> bool:  # noqa: ARG002 (it can count what any query means)
+        return True
+
     def score(self, shape: Query, ids: Ids, level: Level) -> Scores:
         """[B, candidates] in double precision: a prior must still tell candidates with equal counts apart."""
         entities, concepts, instances = answer_rows(shape, ids, self.index)

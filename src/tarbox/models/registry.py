@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tarbox.models.base import Model
+    from tarbox.models.base import Trainable
     from tarbox.models.scorer import Untrained
 
-ModelClass: TypeAlias = "Untrained | type[Model]"
+ModelClass: TypeAlias = "Untrained | type[Trainable]"
 
 MODELS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "beta": "tarbox.models.beta:Beta",
         "counting": "tarbox.models.counting:Counting",
+        "cqd": "tarbox.models.cqd:Cqd",
+        "credo": "tarbox.models.credo:Credo",
+        "fuzzqe": "tarbox.models.fuzzqe:FuzzQe",
+        "gqe": "tarbox.models.gqe:Gqe",
+        "q2b": "tarbox.models.q2b:Q2b",
         "tar": "tarbox.models.tar:Tar",
     }
 )

@@ -32,10 +32,10 @@ from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import Store, open_store
 from tarbox.models.registry import find_model
-from tarbox.models.scorer import Scorer
+from tarbox.models.scorer import Rehearsed, Scorer
 
 if TYPE_CHECKING:
-    from tarbox.models.base import Model, Sizes
+    from tarbox.models.base import Model, Sizes, Trainable
 
 FORMAT: Final = "tarbox-run"
 VERSION: Final = 1
@@ -77,17 +77,33 @@ class SavedRun:
     def scorer(self, device: str = "cpu") -> Scorer:
         """The trained model, ready to score."""
         kind = find_model(self.model_name)
+        if isinstance(kind, type) and issubclass(kind, Rehearsed):
+            return self._assemble(kind)
         if not isinstance(kind, type) or not _is_trainable(kind):
             untrained: Scorer = kind.from_facts(self.facts)
             return untrained
         return self._load(kind, device)
 
-    def _load(self, kind: type[Model], device: str) -> Model:
-        import safetensors.torch
-
+    def _weights(self) -> Path:
         file = self.path / WEIGHTS
         if not file.exists():
             raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
+        return file
+
+    def _assemble(self, kind: type[Rehearsed]) -> Scorer:
+        import safetensors.numpy
+
+        file = self._weights()
+        try:
+            arrays = safetensors.numpy.load_file(file)
+            return kind.of_arrays(self.facts, arrays, read_config(kind.Config, _own(self.settings["model"]), "model"))
+        except (safetensors.SafetensorError, KeyError) as error:
+            raise StoreDamaged(f"{file} does not hold this model: {error}") from None
+
+    def _load(self, kind: type[Trainable], device: str) -> Model:
+        import safetensors.torch
+
+        file = self._weights()
         model = build_model(kind, self.settings.get("model", {}), sizes_of(self.facts))
         try:
             model.load_state_dict(safetensors.torch.load_file(file, device="cpu"))
@@ -128,19 +144,29 @@ def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
         )
 
 
-def trainable_class(name: str) -> type[Model] | None:
+def trainable_class(name: str) -> type[Trainable] | type[Rehearsed] | None:
     """The model class where it is one that is trained; None for one that needs no training."""
     found = find_model(name)
-    return found if isinstance(found, type) and _is_trainable(found) else None
+    return found if isinstance(found, type) and (issubclass(found, Rehearsed) or _is_trainable(found)) else None
 
 
-def build_model(kind: type[Model], table: Mapping[str, Any], sizes: Sizes) -> Model:
-    """A new model from the table `[model]` of the settings."""
-    own = {key: value for key, value in table.items() if key != "name"}
-    config = read_config(kind.Config, own, "model")
+def build_model(kind: type[Trainable], table: Mapping[str, Any], sizes: Sizes) -> Model:
+    """A new model from the table `[model]` of the settings; one of entities alone answers by one more hop."""
+    from tarbox.models.base import EntityModel
+    from tarbox.models.one_more_hop import OneMoreHop, enlarged
+
+    config = read_config(kind.Config, _own(table), "model")
     construct: Any = kind
+    if issubclass(kind, EntityModel):
+        inner: EntityModel = construct(config, enlarged(sizes))
+        return OneMoreHop(inner, sizes, str(table.get("name", kind.__name__)))
     model: Model = construct(config, sizes)
     return model
+
+
+def _own(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a model without its name."""
+    return {key: value for key, value in table.items() if key != "name"}
 
 
 def sizes_of(facts: Facts) -> Sizes:
@@ -151,6 +177,6 @@ def sizes_of(facts: Facts) -> Sizes:
 
 
 def _is_trainable(kind: type[Any]) -> bool:
-    from tarbox.models.base import Model
+    from tarbox.models.base import Trainable
 
-    return issubclass(kind, Model)
+    return issubclass(kind, Trainable)

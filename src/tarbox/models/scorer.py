@@ -7,7 +7,11 @@ into scores. Nothing is kept on the model during a call, so requests can share i
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
 from tarbox.kb.facts import Facts, Ids
@@ -19,6 +23,10 @@ class Scorer(Protocol):
 
     def candidates(self, level: Level) -> int:
         """How many there are: the entities or the concepts of the vocabulary."""
+        ...
+
+    def supports(self, shape: Query) -> bool:
+        """Whether the model has a meaning for every node of the query; where not, `score` raises `QueryError`."""
         ...
 
     def score(self, shape: Query, ids: Ids, level: Level) -> Any:
@@ -36,3 +44,19 @@ class Untrained(Protocol):
     def from_facts(self, facts: Facts) -> Scorer:
         """The model of these (training) facts."""
         ...
+
+
+class Rehearsed(abc.ABC):
+    """A model that is put together from trained parts (`tarbox.training.reasoning`): facts, and arrays of its own.
+
+    `recipe` names the settings that `tarbox train` takes where none are named.
+    """
+
+    Config: ClassVar[type[Any]]
+    tasks: ClassVar[frozenset[Any]] = frozenset()
+    recipe: ClassVar[str | None] = None
+
+    @classmethod
+    @abc.abstractmethod
+    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any) -> Scorer:
+        """The model of a run."""

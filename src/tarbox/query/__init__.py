@@ -2,5 +2,5 @@
 
 `algebra` the six kinds of node, shapes and slots; `manchester` and `render` text to query and back; `sparql` and
 `sparql_text` likewise; `names` and `tokens` what both surfaces share; `templates` and `betae` named shapes;
-`rewrites` other queries with the same answers; `english` (with `phrases`) and `drawing` for people.
+`rewrites` other queries with the same answers; `english` (with `phrases` and `words`) and `drawing` for people.
 """

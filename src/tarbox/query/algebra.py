@@ -31,6 +31,8 @@ class Direction(Enum):
     FORWARD = "forward"
     INVERSE = "inverse"
 
+    __hash__ = object.__hash__  # as of `Role`: shapes are looked up by hash for every question
+
     @property
     def opposite(self) -> Direction:
         return Direction.INVERSE if self is Direction.FORWARD else Direction.FORWARD

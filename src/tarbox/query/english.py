@@ -3,6 +3,8 @@
 Everything is said of one thing ("everything that ...", "every Person that ..."), which spares plurals. A set of
 entities is said in two ways: as a noun phrase ("something that Google uses") and as clauses that follow "that": what
 the thing does (*subject* clauses: "is interested in X") or what is done to it (*object* clauses: "Google uses").
+Where what does it is itself a long phrase, the clause is turned so that this phrase comes last: "is used by a Company
+that ...", or after "at which" instead of "that": "at which works a Person that ...".
 """
 
 from __future__ import annotations
@@ -16,28 +18,35 @@ from typing import assert_never, final
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
 from tarbox.query.names import ANYTHING, OWL_THING
-from tarbox.query.phrases import RelationKind, RelationPhrase, article
+from tarbox.query.phrases import RelationPhrase
 from tarbox.query.render import Naming, is_enumeration
 from tarbox.query.rewrites import negation_normal_form, simplify
+from tarbox.query.words import article, is_plural
+
+THAT = "that"
 
 
 class _Quantifier(Enum):
-    """How a phrase begins: the word before a concept, and the word for a thing of no concept."""
+    """How a phrase begins: the word before a concept, for a thing of no concept, and for one of several."""
 
-    EVERY = ("every", "everything")
-    SOME = ("a", "something")
-    ANY = ("any", "anything")
-    NO = ("no", "nothing")
+    EVERY = ("every", "everything", "each")
+    SOME = ("a", "something", "one")
+    ANY = ("any", "anything", "any")
+    NO = ("no", "nothing", "none")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """What follows "that"; object clauses begin with their own subject. `long` ones have clauses within."""
+    """What follows `relative`; object clauses begin with their own subject. `long` ones have clauses within."""
 
     text: str
     is_object: bool = False
     long: bool = False
+    relative: str = THAT
+
+    def __str__(self) -> str:
+        return f"{self.relative} {self.text}".lstrip()
 
 
 def describe(query: Query, naming: Naming) -> str:
@@ -47,6 +56,20 @@ def describe(query: Query, naming: Naming) -> str:
     'everything that Google uses'
     """
     return _Speaker(naming).phrase(simplify(negation_normal_form(query)), _Quantifier.EVERY)
+
+
+def say_member(concept: str) -> str:
+    """That something is a member of a concept, by its label: ``a Person``, ``one of the Methods``.
+
+    >>> say_member("University"), say_member("The industry")
+    ('a University', 'in the industry')
+    """
+    return _member(concept, _Quantifier.SOME).removeprefix("something ")
+
+
+def say_each(concept: str) -> str:
+    """Every member of a concept, by its label."""
+    return _member(concept, _Quantifier.EVERY)
 
 
 @final
@@ -65,14 +88,12 @@ class _Speaker:
                 return self._noun(query, quantifier)
             case Or(several) if all(isinstance(operand, Entity | Concept) for operand in several):
                 return _join([self.phrase(operand, quantifier) for operand in several], "or")
-            case Or(several):
-                return f"{quantifier.value[1]} that {self._relative(several, 'or').text}"
             case And(several):
                 head = next((part for part in several if isinstance(part, Concept)), Concept(ANYTHING))
                 rest = [part for part in several if part is not head]
-                return f"{self._noun(head, quantifier)} that {self._relative(rest, 'and').text}"
-            case Exists() | Not():
-                return f"{quantifier.value[1]} that {self.clause(query).text}"
+                return f"{self._noun(head, quantifier)} {self._relative(rest, 'and')}"
+            case Exists() | Not() | Or():
+                return f"{quantifier.value[1]} {self._that(query)}"
             case _:
                 assert_never(query)
 
@@ -80,57 +101,97 @@ class _Speaker:
         """What is true of a member."""
         match query:
             case Entity() | Concept():
-                return _Clause(f"is {self.phrase(query, _Quantifier.SOME)}")
+                return _Clause(self._being(query))
             case Exists():
                 return self._relation(query)
             case Not(Exists() as inner):
-                return self._no_relation(inner)
+                return self._relation(inner, positive=False)
             case Not(inner):
-                return _Clause(f"is not {self.phrase(inner, _Quantifier.SOME)}")
-            case Or(several) if is_enumeration(query):
+                return _Clause(self._being(inner, "is not"))
+            case Or() if is_enumeration(query):
                 return _Clause(f"is {self.phrase(query, _Quantifier.SOME)}")
-            case And(several) | Or(several):
-                joined = self._relative(several, "and" if isinstance(query, And) else "or")
-                word = "both" if isinstance(query, And) else "either"
-                return _Clause(f"{word} {joined.text}", joined.is_object, long=True)
+            case And() | Or():
+                return self._joined(query)
             case _:
                 assert_never(query)
 
-    def _relation(self, query: Exists) -> _Clause:
-        phrase = RelationPhrase.of(self._naming(Role.RELATION, query.relation))
-        other = self.phrase(query.operand, _Quantifier.SOME)
-        long = _is_long(query.operand)
-        if query.direction is Direction.FORWARD:
-            return _Clause(f"{phrase.affirm()} {other}", long=long)
-        if phrase.kind is RelationKind.NOUN:
-            return _Clause(f"is the {phrase.words} of {other}", long=long)
-        if phrase.kind is RelationKind.VERB and long:
-            return _Clause(f"{phrase.passive()} {other}", long=long)
-        return _Clause(f"{other} {phrase.affirm()}", is_object=True, long=long)
+    def _joined(self, query: And | Or) -> _Clause:
+        """Clauses within clauses: "either uses A or works at B"."""
+        joined = self._relative(query.operands, "and" if isinstance(query, And) else "or")
+        word = "both" if isinstance(query, And) else "either"
+        if joined.relative != THAT:
+            return _Clause(f"{word} {joined}", long=True, relative="")
+        return _Clause(f"{word} {joined.text}", joined.is_object, long=True)
 
-    def _no_relation(self, query: Exists) -> _Clause:
+    def _being(self, query: Query, verb: str = "is") -> str:
+        if isinstance(query, Concept) and query.name not in (ANYTHING, OWL_THING):
+            return f"{verb} {say_member(self._naming(Role.CONCEPT, query.name))}"
+        return f"{verb} {self.phrase(query, _Quantifier.SOME)}"
+
+    def _relation(self, query: Exists, positive: bool = True) -> _Clause:
         phrase = RelationPhrase.of(self._naming(Role.RELATION, query.relation))
-        other = self.phrase(query.operand, _Quantifier.ANY)
-        long = _is_long(query.operand)
-        if query.direction is Direction.FORWARD:
-            return _Clause(f"{phrase.deny()} {other}", long=long)
-        if phrase.kind is RelationKind.NOUN:
-            return _Clause(f"is not the {phrase.words} of {other}", long=long)
-        if isinstance(query.operand, Entity):
-            return _Clause(f"{other} {phrase.deny()}", is_object=True)
-        if phrase.kind is RelationKind.VERB and long:
-            return _Clause(f"{phrase.passive().replace('is', 'is not', 1)} {other}", long=long)
-        return _Clause(f"{self.phrase(query.operand, _Quantifier.NO)} {phrase.affirm()}", is_object=True, long=long)
+        turn = self._forward if query.direction is Direction.FORWARD else self._inverse
+        return turn(phrase, query.operand, positive)
+
+    def _forward(self, phrase: RelationPhrase, operand: Query, positive: bool) -> _Clause:
+        """What a thing has or does: "works at a University", "has an author that ..."."""
+        quantifier = _Quantifier.SOME if positive else _Quantifier.ANY
+        other, long = self.phrase(operand, quantifier), _is_long(operand)
+        if phrase.noun and _needs_clause(phrase, operand):
+            some = phrase.say_of_some("" if positive else "any", positive)
+            return _Clause(f"{some} {self._that(operand)}", long=True)
+        if phrase.names_noun and long:
+            return _Clause(f"{phrase.verb if positive else phrase.denied} as {phrase.noun} {other}", long=True)
+        return _Clause(phrase.say(other, positive), long=long)
+
+    def _inverse(self, phrase: RelationPhrase, operand: Query, positive: bool) -> _Clause:
+        """What is done to a thing: "Google uses", "is used by a Company that ...", "is the author of a Book"."""
+        quantifier = _Quantifier.SOME if positive else _Quantifier.ANY
+        other, long = self.phrase(operand, quantifier), _is_long(operand)
+        if phrase.part:
+            return self._forward(RelationPhrase.of_noun(phrase.part), operand, positive)
+        if phrase.noun and phrase.preposition:
+            done = phrase.invert(other) if long else f"{other} {phrase.predicate}"
+            being = f"is {'' if positive else 'not '}{article(phrase.noun)} {phrase.noun}"
+            return _Clause(f"{being} {phrase.preposition} which {done}", long=long)
+        if phrase.converse and (long or not phrase.is_transitive):
+            return _Clause(f"{phrase.converse if positive else phrase.converse_denied} {other}", long=long)
+        if isinstance(operand, Entity):
+            return _Clause(f"{other} {phrase.leave_open(positive)}", is_object=True)
+        none = other if positive else self.phrase(operand, _Quantifier.NO)
+        if not long or not phrase.preposition:
+            return _Clause(f"{none} {phrase.leave_open()}", is_object=True, long=long)
+        return _Clause(phrase.invert(none), long=True, relative=f"{phrase.preposition} which")
 
     def _noun(self, concept: Concept, quantifier: _Quantifier) -> str:
-        determiner, thing = quantifier.value
         if concept.name in (ANYTHING, OWL_THING):
-            return thing
-        name = self._naming(Role.CONCEPT, concept.name)
-        return f"{article(name) if quantifier is _Quantifier.SOME else determiner} {name}"
+            return quantifier.value[1]
+        return _member(self._naming(Role.CONCEPT, concept.name), quantifier)
+
+    def _that(self, query: Query) -> str:
+        """A query as clauses behind a noun."""
+        match query:
+            case Or(several) if not is_enumeration(query):
+                return str(self._relative(several, "or"))
+            case And(several):
+                return str(self._relative(several, "and"))
+            case _:
+                return str(self.clause(query))
 
     def _relative(self, queries: Sequence[Query], word: str) -> _Clause:
         return _relative([self.clause(query) for query in queries], word)
+
+
+def _member(name: str, quantifier: _Quantifier) -> str:
+    """A member of a concept by its label, which may have an article of its own or stand in the plural."""
+    determiner, thing, one = quantifier.value
+    own_article = name.lower().startswith(("the ", "a ", "an "))
+    known = name[0].lower() + name[1:] if own_article else f"the {name}"
+    if is_plural(name):
+        return f"{one} of {known}"
+    if own_article:
+        return f"{thing} in {known}"
+    return f"{article(name) if quantifier is _Quantifier.SOME else determiner} {name}"
 
 
 def _is_long(query: Query) -> bool:
@@ -138,14 +199,28 @@ def _is_long(query: Query) -> bool:
     return not (isinstance(query, Entity | Concept) or is_enumeration(query))
 
 
+def _needs_clause(phrase: RelationPhrase, operand: Query) -> bool:
+    """Whether the relation's noun is best said of the operand in a clause: "an author that works at MIT".
+
+    A single entity needs none ("the city Toronto"), nor does an operand that has a concept to begin with where the
+    noun can stand apart ("has a Person as author").
+    """
+    if isinstance(operand, Entity):
+        return False
+    if not phrase.names_noun:
+        return True
+    led = isinstance(operand, And) and any(isinstance(part, Concept) for part in operand.operands)
+    return _is_long(operand) and not led
+
+
 def _relative(clauses: Sequence[_Clause], word: str) -> _Clause:
     """Clauses after one "that", which is repeated where the reader could lose it."""
     text = clauses[0].text
     for before, clause in pairwise(clauses):
-        again = before.long or before.is_object != clause.is_object
+        again = before.long or before.is_object != clause.is_object or before.relative != clause.relative
         comma = "," if before.long else ""
-        text += f"{comma} {word} {'that ' if again else ''}{clause.text}"
-    return _Clause(text, clauses[0].is_object, any(clause.long for clause in clauses))
+        text += f"{comma} {word} {clause if again else clause.text}"
+    return _Clause(text, clauses[0].is_object, any(clause.long for clause in clauses), clauses[0].relative)
 
 
 def _join(names: Sequence[str], word: str) -> str:

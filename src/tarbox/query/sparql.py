@@ -3,7 +3,8 @@
 A ``SELECT`` of one variable maps to a query when its pattern is a tree around that variable: triples, ``UNION``,
 ``FILTER NOT EXISTS`` and ``MINUS`` over one shared variable, ``VALUES`` of one variable, ``a`` with a class (or
 ``rdf:type/rdfs:subClassOf*``: a concept always means its instances under closure), and the property paths ``^p``,
-``p/q``, ``p|q``. A variable that nothing else restricts means any entity.
+``p/q``, ``p|q``. A variable that nothing else restricts means any entity. An ``ASK`` over such a pattern asks whether
+the query at any of its variables has an answer; without a variable, whether a fact is there.
 """
 
 from __future__ import annotations
@@ -75,12 +76,22 @@ def parse_sparql(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
     Raises `QuerySyntaxError` for what is no SPARQL, `NotAnswerable` for what is no tree, `QueryTooLarge` beyond the
     limits.
     """
+    return _parse(text, limits, "SelectQuery")
+
+
+def parse_ask(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
+    """The query that has an answer where the ``ASK`` that a text writes is true; raises as `parse_sparql` does."""
+    return _parse(text, limits, "AskQuery")
+
+
+def _parse(text: str, limits: Limits, kind: str) -> Query:
     if len(text) > limits.characters:
         raise QueryTooLarge(f"the query has {len(text):,} characters; the limit is {limits.characters:,}")
     try:
-        variable, pattern = _translate(text)
         reader = _Reader(text)
-        query = reader.query(reader.parts(pattern), variable)
+        node = _translate(text, reader, kind)
+        parts = reader.parts(_pattern(node))
+        query = reader.query(parts, node.PV[0]) if kind == "SelectQuery" else _asked(parts, reader)
     except RecursionError:
         raise QueryTooLarge("the SPARQL query is nested too deeply") from None
     if size(query) > limits.nodes or depth(query) > limits.depth:
@@ -88,8 +99,8 @@ def parse_sparql(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
     return query
 
 
-def _translate(text: str) -> tuple[Any, Any]:
-    """The projected variable and the pattern, in rdflib's algebra."""
+def _translate(text: str, reader: _Reader, kind: str) -> Any:
+    """A query of this kind in rdflib's algebra; a SELECT projects one variable."""
     from pyparsing import ParseBaseException
     from rdflib.plugins.sparql.algebra import translateQuery
     from rdflib.plugins.sparql.parser import parseQuery
@@ -104,17 +115,44 @@ def _translate(text: str) -> tuple[Any, Any]:
         prefix = re.search(r"prefix : (\S*)", str(error))
         position = text.find(f"{prefix.group(1)}:") if prefix else 0
         raise QuerySyntaxError(f"not SPARQL: {error}", text, max(position, 0)) from error
-    reader = _Reader(text)
-    if node.name != "SelectQuery":
+    if node.name != kind:
         reader.refuse(f"a {node.name} is not answerable", "")
     if node.datasetClause:
         reader.refuse("FROM is not answerable: there is one knowledge base", "FROM")
-    if len(node.PV) != 1:
+    if kind == "SelectQuery" and len(node.PV) != 1:
         reader.refuse(f"select one variable, not {len(node.PV)}", "SELECT")
+    return node
+
+
+def _pattern(node: Any) -> Any:
+    """What stands between the braces."""
     pattern = node.p
     while pattern.name in ("Distinct", "Reduced", "Project"):
         pattern = pattern.p
-    return node.PV[0], pattern
+    return pattern
+
+
+def _asked(parts: tuple[_Part, ...], reader: _Reader) -> Query:
+    """The query of an ASK, seen from any of its variables, or from one that stands for a subject."""
+    from rdflib import Variable
+
+    variables = _variables(parts)
+    if variables:
+        return reader.query(parts, min(variables, key=str))
+    triples = [part for part in parts if isinstance(part, _Triple)]
+    if not parts:
+        return Concept(ANYTHING)  # nothing is asked for: there is a solution
+    if len(triples) < len(parts):
+        reader.refuse("an ASK without variables must be of triples", "ASK")
+    root, subject = Variable("it"), triples[0].subject
+    named = [_named(triple, subject, root) for triple in triples]
+    return reader.query((_OneOf(root, (subject,)), *named), root)
+
+
+def _named(triple: _Triple, term: Any, name: Any) -> _Triple:
+    """The triple with a variable instead of a term."""
+    subject, object = (name if end == term else end for end in (triple.subject, triple.object))
+    return _Triple(subject, triple.path, object)
 
 
 @final

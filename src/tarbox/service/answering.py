@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, Protocol, final
 
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
-from tarbox.execution.exact import Answer, answer_query, answer_rows
-from tarbox.execution.rows import encode
+from tarbox.execution.exact import Answer, answer_queries
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
 from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer, descriptive_order
@@ -32,10 +31,18 @@ CACHED: Final = 1 << 16
 @final
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query with how many answers of each kind are wanted; None for all of them."""
+    """A query with how many answers of each kind are wanted; None for all of them.
+
+    `text` is the query as someone wrote it, where someone did: the answers say it again.
+    """
 
     query: Query
     k: int | None
+    text: str | None = None
+
+    def said(self) -> str:
+        """The query as its answers name it."""
+        return render(self.query) if self.text is None else self.text
 
 
 class Answerer(Protocol):
@@ -84,7 +91,7 @@ class ExactAnswerer:
 
     def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
         """Questions of one shape run as one table of ids."""
-        found = _exact_answers([question.query for question in questions], self._kb)
+        found = answer_queries([question.query for question in questions], self._kb.index)
         return [self._show(question, answer) for question, answer in zip(questions, found, strict=True)]
 
     def members(self, concept: str, k: int) -> list[EntityAnswer]:
@@ -100,7 +107,7 @@ class ExactAnswerer:
         order = descriptive_order(coverage, specificity)[: question.k].tolist()
         concepts = [self._concept(concept) for concept in answer.concepts[order].tolist()]
         return Answers(
-            render(question.query),
+            question.said(),
             [self._entity(row) for row in answer.entities[: question.k].tolist()],
             [
                 ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, float(coverage[row]), float(specificity[row]))
@@ -139,30 +146,8 @@ def warm_up(answerer: Answerer) -> None:
 
 def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:
     """The answers to many queries as texts, in one call; raises at the first text that is no query."""
-    given = list(texts)
-    questions = [Question(answerer.kb.parse(text, sparql), k) for text in given]
-    return [replace(found, query=text) for text, found in zip(given, answerer.answer_many(questions), strict=True)]
+    return answerer.answer_many([Question(answerer.kb.parse(text, sparql), k, text) for text in texts])
 
 
 def _known(thing: Thing) -> EntityAnswer:
     return EntityAnswer(thing.iri, thing.label)
-
-
-def _exact_answers(queries: Sequence[Query], kb: KnowledgeBase) -> list[Answer]:
-    """The exact answer to each query; those of one shape together."""
-    groups: dict[Query, list[int]] = {}
-    rows: list[NDArray[np.int32]] = []
-    for place, query in enumerate(queries):
-        shape, ids = encode(query, kb.facts.vocabulary)
-        groups.setdefault(shape, []).append(place)
-        rows.append(ids)
-    found: dict[int, Answer] = {}
-    for shape, places in groups.items():
-        if len(places) == 1:
-            found[places[0]] = answer_query(queries[places[0]], kb.index)
-            continue
-        entities, concepts, counts = answer_rows(shape, np.stack([rows[place] for place in places]), kb.index)
-        for number, place in enumerate(places):
-            first, last = concepts.offsets[number], concepts.offsets[number + 1]
-            found[place] = Answer(entities[number], concepts[number], counts[first:last])
-    return [found[place] for place in range(len(queries))]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from tarbox.core.errors import MissingDependency
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,9 +127,16 @@ class Answers:
         return pa.Table.from_pylist([*_rows("entity", self.entities), *_rows("concept", self.concepts)], _SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The table of `to_arrow`; needs pandas."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        return frame
+        """The table of `to_arrow` as a data frame; needs pandas."""
+        return to_frame(self.to_arrow())
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """A table as a data frame. Raises `MissingDependency` without pandas."""
+    if find_spec("pandas") is None:
+        raise MissingDependency("data frames need pandas: pip install 'tarbox[pandas]'")
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
 
 
 _SCHEMA = pa.schema(

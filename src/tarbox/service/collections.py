@@ -8,7 +8,6 @@ from typing import final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tarbox.core.errors import NameLookupError
 from tarbox.core.ids import Role
@@ -98,4 +97,6 @@ def _terms(names: Names) -> pa.Array:
 
 
 def _table(**columns: tuple[pa.Array, Ids]) -> pa.Table:
+    import pyarrow.compute as pc  # 0.1 s, and only tables need it
+
     return pa.table({name: pc.take(terms, pa.array(np.asarray(ids))) for name, (terms, ids) in columns.items()})

@@ -1,23 +1,29 @@
-"""Example questions made from a knowledge base itself: every one has answers at both levels.
+"""Example questions for a knowledge base: every one has answers at both levels.
 
-Each shape of question has a maker that proposes queries, the likeliest first: they start from the most frequent
-relations and from entities that several others point to. The first proposal with a few answers is taken. Nothing is
-random, so a knowledge base always shows the same examples.
+Those that a preset brings come first, wherever all their names are known: in the preset's own store, and in every
+benchmark and run made from it. The others are made from the knowledge base itself: each shape of question has a maker
+that proposes queries, the likeliest first, from the most frequent relations and from entities that several others
+point to; the first proposal with a few answers is taken. Nothing is random, so a knowledge base always shows the same
+examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias, final
 
 import numpy as np
 
+from tarbox.core.errors import QueryError
 from tarbox.execution.exact import answer_query
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Query
+from tarbox.kb.presets import PRESETS
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Query, lift
 from tarbox.service.knowledge_base import KnowledgeBase
 
+MOST: Final = 6
 TRIED: Final = 60
 FEW: Final = range(2, 41)
 _RELATIONS: Final = 12
@@ -49,17 +55,41 @@ _Maker: TypeAlias = Callable[[KnowledgeBase, list[_Popular]], Iterator[Query]]
 
 
 def examples(kb: KnowledgeBase) -> list[Example]:
-    """Up to six questions, from simple to hard, none twice."""
-    popular = _popular(kb)
+    """Up to six questions, one of a shape: a preset's own, then others from simple to hard."""
     found: dict[Query, Example] = {}
+    for query in _given(kb):
+        count = _answers(kb, query)
+        if count:
+            found.setdefault(lift(query)[0], _example(kb, query, count))
+    popular = _popular(kb)
     for place, make in enumerate(MAKERS):
         shift = place * 2 * _ENTITIES  # each shape begins with another relation
         for query in islice(make(kb, popular[shift:] + popular[:shift]), TRIED):
-            answer = answer_query(query, kb.index)
-            if len(answer.entities) in FEW and len(answer.concepts) and query not in found:
-                found[query] = Example(kb.render(query), kb.describe(query), len(answer.entities))
+            shape, count = lift(query)[0], _answers(kb, query)
+            if shape in found:
                 break
-    return list(found.values())
+            if count in FEW:
+                found[shape] = _example(kb, query, count)
+                break
+    return list(found.values())[:MOST]
+
+
+def _given(kb: KnowledgeBase) -> Iterator[Query]:
+    """The examples of all presets whose names this knowledge base knows."""
+    for preset in PRESETS.values():
+        for text in preset.examples:
+            with suppress(QueryError):
+                yield kb.parse(text)
+
+
+def _answers(kb: KnowledgeBase, query: Query) -> int:
+    """How many entities answer a query; none where no concept describes them."""
+    answer = answer_query(query, kb.index)
+    return len(answer.entities) if len(answer.concepts) else 0
+
+
+def _example(kb: KnowledgeBase, query: Query, count: int) -> Example:
+    return Example(kb.render(query), kb.describe(query), count)
 
 
 def _popular(kb: KnowledgeBase) -> list[_Popular]:

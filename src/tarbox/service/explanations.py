@@ -15,7 +15,8 @@ from tarbox.core.ids import Role
 from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.interpreter import evaluate
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
-from tarbox.query.phrases import RelationPhrase, article
+from tarbox.query.english import say_each, say_member
+from tarbox.query.phrases import RelationPhrase
 from tarbox.service.answers import KNOWN, PREDICTED
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.witnesses import (
@@ -224,15 +225,13 @@ class _Teller:
         entities, concepts = self.kb.entities, self.kb.concepts
         match step:
             case AssertionStep(head, relation, tail, _, choices):
-                verb = RelationPhrase.of(self.kb.relations.at(relation).label).affirm()
+                phrase = RelationPhrase.of(self.kb.relations.at(relation).label)
                 more = f" (or {choices:,} other{'s' if choices > 1 else ''})" if choices else ""
-                return f"{entities.at(head).label} {verb} {entities.at(tail).label}{more}"
+                return f"{entities.at(head).label} {phrase.say(entities.at(tail).label)}{more}"
             case TypingStep(entity, concept):
-                noun = concepts.at(concept).label
-                return f"{entities.at(entity).label} is {article(noun)} {noun}"
+                return f"{entities.at(entity).label} is {say_member(concepts.at(concept).label)}"
             case SubsumptionStep(sub, above):
-                noun = concepts.at(sub).label
-                return f"every {noun} is {article(concepts.at(above).label)} {concepts.at(above).label}"
+                return f"{say_each(concepts.at(sub).label)} is {say_member(concepts.at(above).label)}"
             case AbsenceStep(entity, part, known):
                 label, said = entities.at(entity).label, self.kb.describe(part)
                 return f"no fact puts {label} under “{said}”" if known else f"{label} is not under “{said}”"

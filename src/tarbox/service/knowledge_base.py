@@ -22,12 +22,22 @@ from tarbox.query.drawing import draw
 from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits, parse
 from tarbox.query.render import render
-from tarbox.service.answers import KNOWN, AnswerList, Answers, ConceptAnswer, EntityAnswer, descriptive_order
+from tarbox.service.answers import (
+    KNOWN,
+    AnswerList,
+    Answers,
+    ConceptAnswer,
+    EntityAnswer,
+    descriptive_order,
+    to_frame,
+)
 from tarbox.service.collections import Thing, Things, tables
 from tarbox.service.enrichment import adjust, upper_tail
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tarbox.execution.exact import Answer
 
 Floats = NDArray[np.float64]
 
@@ -80,17 +90,18 @@ class KnowledgeBase:
         """
         from tarbox.execution.exact import answer_query
 
-        tree = self.parse(query, sparql) if isinstance(query, str) else query
-        found = answer_query(tree, self.index)
-        coverage = found.coverage()
-        order = descriptive_order(coverage, self._specificity[found.concepts])[:k]
-        return Answers(
-            query if isinstance(query, str) else render(query),
-            self._entity_answers(found.entities[:k]),
-            [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in order.tolist()],
-            len(found.entities),
-            len(found.concepts),
-        )
+        return self._answers(query, answer_query(self._tree(query, sparql), self.index), k)
+
+    def answer_many(self, queries: Iterable[str | Query], k: int | None = None, sparql: bool = False) -> list[Answers]:
+        """The answers to each query as `answer` gives them; queries of one shape are answered in one call.
+
+        May be called from several threads at once, as may everything here. Raises at the first text that is no query.
+        """
+        from tarbox.execution.exact import answer_queries
+
+        given = list(queries)
+        found = answer_queries([self._tree(query, sparql) for query in given], self.index)
+        return [self._answers(query, answer, k) for query, answer in zip(given, found, strict=True)]
 
     def describe_set(self, entities: Iterable[str]) -> Answers:
         """The concepts that describe a list of entities (IRIs, labels or other names), the most surprising first.
@@ -156,14 +167,25 @@ class KnowledgeBase:
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The tables of `to_arrow` as data frames; needs pandas."""
-        return {name: table.to_pandas() for name, table in self.to_arrow().items()}
+        return {name: to_frame(table) for name, table in self.to_arrow().items()}
 
     @cached_property
     def _specificity(self) -> Floats:
         return self.index.instances.specificity()
 
-    def _tree(self, query: str | Query) -> Query:
-        return self.parse(query) if isinstance(query, str) else query
+    def _tree(self, query: str | Query, sparql: bool = False) -> Query:
+        return self.parse(query, sparql) if isinstance(query, str) else query
+
+    def _answers(self, query: str | Query, found: Answer, k: int | None) -> Answers:
+        coverage = found.coverage()
+        order = descriptive_order(coverage, self._specificity[found.concepts])[:k]
+        return Answers(
+            query if isinstance(query, str) else render(query),
+            self._entity_answers(found.entities[:k]),
+            [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in order.tolist()],
+            len(found.entities),
+            len(found.concepts),
+        )
 
     def _entity_answers(self, ids: Ids) -> AnswerList[EntityAnswer]:
         names = self.facts.vocabulary.entities

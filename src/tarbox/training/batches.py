@@ -5,9 +5,6 @@ typings. A step draws a portion from every source. In data proportion an epoch p
 balance it has as many steps, and passes small sources several times, large ones in part. The order of an epoch is a
 permutation made on the device from the seed, the epoch and the source alone: a resumed run makes it again. Sizes never
 change from step to step.
-
-One-hop queries are made from the assertions (the training queries that a benchmark samples are then left out): each
-assertion at entity level; at concept level each distinct query with each concept of an answer, under closure.
 """
 
 # ruff: noqa: N803, N815 (shape suffixes, see STYLE.md)
@@ -17,24 +14,19 @@ from __future__ import annotations
 import abc
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from tarbox.benchmark.tables import OUTSIDE, Batch, Lists, QueryTable, render_shape
+from tarbox.benchmark.tables import render_shape
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
-from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts
 from tarbox.models.base import Model, Task
 from tarbox.query.algebra import Query
-from tarbox.query.templates import TEMPLATES
 from tarbox.training.negatives import (
     Drawn,
     Sampler,
@@ -42,12 +34,10 @@ from tarbox.training.negatives import (
     corrupt_answers,
     corrupt_subsumptions,
     corrupt_typings,
-    distinct,
 )
+from tarbox.training.objective import Objective
 
-ONE_HOP: Final = TEMPLATES["1p"].shape
 TASKS: Final = {Level.ENTITY: Task.ENTITY, Level.CONCEPT: Task.CONCEPT}
-Keys = NDArray[np.int64]
 
 
 class Positives(Enum):
@@ -71,7 +61,8 @@ class BatchConfig:
     power `balance`: 1 is the proportion of the data, 0 takes as many from each.
 
     `one_hop` makes one-hop queries of all assertions, in these `directions`. `positives` says whether a query's
-    positive is drawn from its targets or from all of its true answers.
+    positive is drawn from its targets or from all of its true answers. `subsampling` weighs the samples of a query with
+    n answers by 1 / sqrt(n + 4), as BetaE and its relatives do.
     """
 
     size: int = 2048
@@ -79,6 +70,7 @@ class BatchConfig:
     one_hop: bool = True
     directions: Directions = Directions.BOTH
     positives: Positives = Positives.ALL
+    subsampling: bool = False
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -91,15 +83,17 @@ class Draw(NamedTuple):
     """A portion as tensors: what is compared, the positive in column 0, and which negatives [B, M] are valid.
 
     For queries `first` are their slots [B, S] and `second` the candidates [B, K]; for pairs both are [B, K].
+    `weights_B` are the weights of the samples in the loss of the portion; without them all weigh the same.
     """
 
     first: Tensor
     second: Tensor
     valid_BM: Tensor
+    weights_B: Tensor | None = None
 
 
 class Source(abc.ABC):
-    """Samples of one kind. `draw` gives positives with their negatives, `score` the model's opinion of both."""
+    """Samples of one kind. `draw` gives a portion of them, `loss` what the model has to learn from it."""
 
     name: str
     task: Task
@@ -113,18 +107,30 @@ class Source(abc.ABC):
         """The samples at these places, with negatives."""
 
     @abc.abstractmethod
+    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:
+        """The mean loss of what was drawn."""
+
+
+class ScoredSource(Source):
+    """Samples whose positives are told from negatives by their scores, with the loss that the objective names."""
+
+    @abc.abstractmethod
     def score(self, model: Model, draw: Draw) -> Tensor:
         """[B, 1 + m] the positive's score, then the negatives'."""
 
+    @final
+    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:
+        return objective.loss_of(self.task, self.score(model, draw), draw.valid_BM, draw.weights_B)
+
 
 @final
-class QuerySource(Source):
+class QuerySource(ScoredSource):
     """Queries of one shape: row i asks query `groups[i]`, whose positives are `values` from `starts[i]`, `sizes[i]`."""
 
-    def __init__(self, level: Level, shape: Query, queries_GS: Tensor, rows: Rows, truths: Truths) -> None:
-        self.name = f"{level.value}: {render_shape(shape)}"
-        self.task = TASKS[level]
-        self._level, self._shape = level, shape
+    def __init__(self, kind: Kind, queries_GS: Tensor, rows: Rows, truths: Truths) -> None:
+        self.name = f"{kind.level.value}: {render_shape(kind.shape)}"
+        self.task = kind.task or TASKS[kind.level]
+        self._level, self._shape = kind.level, kind.shape
         self._queries_GS, self._rows, self._truths = queries_GS, rows, truths
 
     def __len__(self) -> int:
@@ -137,10 +143,19 @@ class QuerySource(Source):
         positive = rows.values[rows.starts[rows_B] + chosen]
         negatives = corrupt_answers(sampler, self._truths, groups)
         candidates = torch.cat([positive[:, None], negatives.ids_BM], 1)
-        return Draw(self._queries_GS[groups], candidates, negatives.valid_BM)
+        weights = None if rows.weights is None else rows.weights[rows_B]
+        return Draw(self._queries_GS[groups], candidates, negatives.valid_BM, weights)
 
     def score(self, model: Model, draw: Draw) -> Tensor:
         return model.score_candidates(self._shape, draw.first, self._level, draw.second)
+
+
+class Kind(NamedTuple):
+    """What a query source holds; `task` is that of the level unless another is given."""
+
+    level: Level
+    shape: Query
+    task: Task | None = None
 
 
 class Rows(NamedTuple):
@@ -150,10 +165,11 @@ class Rows(NamedTuple):
     starts: Tensor
     sizes: Tensor
     values: Tensor
+    weights: Tensor | None = None
 
 
 @final
-class SubsumptionSource(Source):
+class SubsumptionSource(ScoredSource):
     """The asserted subsumptions; what follows from them is no negative."""
 
     def __init__(self, subs: Tensor, supers: Tensor, truths: Truths) -> None:
@@ -172,7 +188,7 @@ class SubsumptionSource(Source):
 
 
 @final
-class TypingSource(Source):
+class TypingSource(ScoredSource):
     """The typings under closure."""
 
     def __init__(self, typed: Tensor, types: Tensor, truths: Truths, entities: int) -> None:
@@ -235,97 +251,6 @@ class Portions:
         ]
         self._place.add_(1)
         return rows
-
-
-def build_sources(
-    facts: Facts, table: QueryTable | None, config: BatchConfig, tasks: Iterable[Task], device: torch.device
-) -> list[Source]:
-    """Everything there is to learn from, for the given tasks."""
-    wanted = frozenset(tasks)
-    instances = Instances.of(facts)
-    widths = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}
-    levels = [level for level in Level if TASKS[level] in wanted and widths[level]]
-    sources: list[Source] = []
-    if config.one_hop:
-        sources += [_one_hop(facts, instances, level, config.directions, device) for level in levels]
-    for batch in table.batches() if table is not None else ():
-        if batch.level in levels and not (config.one_hop and batch.shape == ONE_HOP):
-            sources.append(_of_batch(batch, widths[batch.level], config.positives, device))
-    if Task.SUBSUMPTION in wanted and len(facts.subs):
-        sources.append(_subsumptions(facts, instances, device))
-    if Task.INSTANTIATION in wanted and len(facts.typed):
-        sources.append(_typings(instances, len(facts.vocabulary.entities), device))
-    return sources
-
-
-def one_hop_pairs(facts: Facts, instances: Instances, level: Level, directions: Directions) -> tuple[Keys, Keys]:
-    """(queries [G] as `directed relation * E + anchor`, sorted pairs as `query number * candidates + answer`)."""
-    entities = max(len(facts.vocabulary.entities), 1)
-    heads, tails, relations = (column.astype(np.int64) for column in (facts.heads, facts.tails, facts.relations))
-    asked, answers = [(2 * relations + 1) * entities + heads], [tails]
-    if directions is Directions.BOTH:
-        asked, answers = [*asked, 2 * relations * entities + tails], [*answers, heads]
-    queries, numbers = np.unique(np.concatenate(asked), return_inverse=True)
-    answer = np.concatenate(answers)
-    if level is Level.CONCEPT:
-        origin, concepts = instances.concepts_of.gather(answer.astype(np.int32))
-        return queries, distinct(numbers[origin] * len(instances.hierarchy) + concepts)
-    return queries, distinct(numbers * entities + answer)
-
-
-def _one_hop(
-    facts: Facts, instances: Instances, level: Level, directions: Directions, device: torch.device
-) -> QuerySource:
-    queries, pairs = one_hop_pairs(facts, instances, level, directions)
-    width = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}[level]
-    slots = np.stack(np.divmod(queries, max(len(facts.vocabulary.entities), 1)), axis=1)
-    groups, answers = np.divmod(pairs, width)
-    rows = Rows(
-        _tensor(groups, device),
-        torch.arange(len(pairs), device=device),
-        torch.ones(len(pairs), dtype=torch.int64, device=device),
-        _tensor(answers, device),
-    )
-    return QuerySource(level, ONE_HOP, _tensor(slots, device), rows, Truths.of_keys(pairs, width, device))
-
-
-def _of_batch(batch: Batch, width: int, positives: Positives, device: torch.device) -> QuerySource:
-    """The queries of a table that have a positive."""
-    inside = [_keys(lists, width) for lists in (batch.targets, batch.known)]
-    truths = distinct(np.concatenate(inside))
-    pairs = truths if positives is Positives.ALL else distinct(inside[0])
-    groups, values = np.divmod(pairs, width)
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    asked, sizes = groups[starts], np.diff(starts, append=len(groups))
-    rows = Rows(*(_tensor(column, device) for column in (asked, starts, sizes, values)))
-    return QuerySource(
-        batch.level, batch.shape, _tensor(batch.ids, device), rows, Truths.of_keys(truths, width, device)
-    )
-
-
-def _keys(lists: Lists, width: int) -> Keys:
-    """`query * width + answer` of all answers in the vocabulary."""
-    inside = lists.values != OUTSIDE
-    keys: Keys = lists.owners()[inside] * width + lists.values[inside].astype(np.int64)
-    return keys
-
-
-def _subsumptions(facts: Facts, instances: Instances, device: torch.device) -> SubsumptionSource:
-    size = len(instances.hierarchy)
-    below, above = instances.hierarchy.ancestors.coordinates()
-    truths = Truths.of_keys(below.astype(np.int64) * size + above, size, device)
-    return SubsumptionSource(_tensor(facts.subs, device), _tensor(facts.supers, device), truths)
-
-
-def _typings(instances: Instances, entities: int, device: torch.device) -> TypingSource:
-    size = len(instances.hierarchy)
-    typed, types = instances.concepts_of.coordinates()
-    truths = Truths.of_keys(typed.astype(np.int64) * size + types, size, device)
-    return TypingSource(_tensor(typed, device), _tensor(types, device), truths, entities)
-
-
-def _tensor(column: NDArray[np.int32] | Keys, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.array(column, np.int64)).to(device)
 
 
 def _pairs(pair: tuple[Tensor, Tensor], negatives: tuple[Drawn, Drawn]) -> Draw:

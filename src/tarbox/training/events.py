@@ -15,12 +15,16 @@ METRICS: Final = "metrics.jsonl"
 @final
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Training begins, or begins again, after so many epochs."""
+    """Training begins, or begins again, after so many epochs.
+
+    `left_out` names the templates that the model has no meaning for: it neither learns them nor is validated on them.
+    """
 
     epoch: int
     epochs: int
     steps: int
     samples: int
+    left_out: tuple[str, ...] = ()
 
 
 @final
@@ -74,7 +78,15 @@ class Finished:
     best_mrr: float | None
 
 
-Event = Started | Ticked | EpochEnded | Validated | Finished
+@final
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A run that has parts begins the next one; `name` says what it is about."""
+
+    name: str
+
+
+Event = Started | Ticked | EpochEnded | Validated | Finished | Phase
 Listener = Callable[[Event], None]
 
 _NAMES: Final[Mapping[type[Any], str]] = {EpochEnded: "epoch", Validated: "validation", Finished: "end"}
@@ -132,7 +144,7 @@ class TensorBoard:
                 self._write({"samples per second": event.samples_per_second, "rate": event.rate}, event.epoch)
             case Validated():
                 self._write({f"mrr/{level}": mrr for level, mrr in event.levels.items()}, event.epoch)
-            case Started() | Ticked() | Finished():
+            case Started() | Ticked() | Finished() | Phase():
                 pass
 
     def __enter__(self) -> TensorBoard:

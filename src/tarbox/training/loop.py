@@ -18,20 +18,23 @@ from tarbox.benchmark.tables import QueryTable
 from tarbox.core.ids import Level
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.base import Model, Task
+from tarbox.models.complex import Complex
 from tarbox.models.registry import find_model
 from tarbox.models.saved import build_model, sizes_of
-from tarbox.training.batches import Portions, build_sources
+from tarbox.training.batches import Portions
 from tarbox.training.checkpoints import State, restore, snapshot
 from tarbox.training.events import EpochEnded, Finished, Listener, Started, Ticked, Validated, tell
 from tarbox.training.failures import StopSignals, explained, interrupted, not_a_number
 from tarbox.training.hardware import Hardware, numerics
+from tarbox.training.links import link_sources
 from tarbox.training.negatives import Sampler
 from tarbox.training.objective import Objective
 from tarbox.training.run import RunFolder
 from tarbox.training.settings import Settings
+from tarbox.training.sources import build_sources
 from tarbox.training.step import Engine, build_optimizer
 from tarbox.training.stopwatch import Clock, Stopwatch
-from tarbox.training.validation import Validator
+from tarbox.training.validation import Validator, left_out
 
 TICK: Final = 1.0
 """Seconds between two looks at the losses within an epoch."""
@@ -54,7 +57,11 @@ def build_engine(settings: Settings, lessons: Lessons, hardware: Hardware) -> En
     kind: type[Model] = find_model(settings.model_name)
     model = build_model(kind, settings.model, sizes_of(lessons.facts)).to(hardware.device)
     tasks = settings.objective.tasks(kind.tasks)
-    sources = build_sources(lessons.facts, lessons.train, settings.batches, tasks, hardware.device)
+    links = getattr(model, "links", None)
+    if isinstance(links, Complex):
+        sources = link_sources(lessons.facts, links.config.candidates, hardware.device)
+    else:
+        sources = build_sources(lessons.facts, lessons.train, settings.batches, tasks, hardware.device, model)
     portions = Portions(sources, settings.batches, hardware.device)
     objective = Objective.of(settings.objective, portions.describe(), hardware.device)
     sampler = Sampler(settings.negatives, torch.Generator(hardware.device).manual_seed(settings.seed))
@@ -79,6 +86,7 @@ class Trainer:
         self.state = State()
         with explained(run.path):
             self.engine = build_engine(settings, lessons, hardware)
+        self._left_out = left_out(self.engine.model, (lessons.train, lessons.valid))
         self.validator = None
         if lessons.valid is not None and len(lessons.valid):
             self.validator = Validator.of(lessons.valid, lessons.excluded, settings.validation.queries)
@@ -90,7 +98,8 @@ class Trainer:
             if resume:
                 restore(self.engine, self.state, *self.run.read_last())
             steps, samples = self.engine.portions.steps, self.engine.portions.samples
-            tell(self.listeners, Started(self.state.epoch, self.settings.stopping.epochs, steps, samples))
+            began, epochs = self.state.epoch, self.settings.stopping.epochs
+            tell(self.listeners, Started(began, epochs, steps, samples, self._left_out))
             step = self.engine.runner(self.hardware)
             while (reason := self._reason_to_stop()) is None:
                 self._run_epoch(step, signals)
@@ -188,7 +197,10 @@ class Trainer:
         self._watch.save()
 
     def _rate(self) -> float:
-        return self.settings.optimizer.rate_at(self.state.epoch / self.settings.stopping.epochs)
+        """By the share of the epochs that are done, or of the minutes where these will end first."""
+        stopping = self.settings.stopping
+        spent = self.state.seconds / (60 * stopping.minutes) if stopping.minutes else 0.0
+        return self.settings.optimizer.rate_at(min(1.0, max(self.state.epoch / stopping.epochs, spent)))
 
     def _seconds_left(self) -> float:
         """Of training to the last epoch, by the mean time of an epoch so far."""

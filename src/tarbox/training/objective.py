@@ -42,14 +42,23 @@ def softmax(positive_B1: Tensor, negatives_BM: Tensor, valid_BM: Tensor) -> Tens
 
 
 def self_adversarial(positive_B1: Tensor, negatives_BM: Tensor, valid_BM: Tensor) -> Tensor:
-    """Sun et al. 2019 (RotatE), used by Q2B and BetaE: harder negatives weigh more. Scores hold their margin."""
+    """Sun et al. 2019 (RotatE): as `margin`, but harder negatives weigh more."""
     hardness_BM = torch.where(valid_BM, negatives_BM, torch.finfo(negatives_BM.dtype).min).softmax(1).detach()
     losses_B = (hardness_BM * functional.softplus(negatives_BM) * valid_BM).sum(1)
     return (functional.softplus(-positive_B1).squeeze(1) + losses_B) / 2
 
 
+def margin(positive_B1: Tensor, negatives_BM: Tensor, valid_BM: Tensor) -> Tensor:
+    """The loss of Query2box, BetaE and FuzzQE: -log sigmoid(S+) and the mean over negatives of -log sigmoid(-S-).
+
+    Scores hold their margin gamma; an invalid negative counts 0.
+    """
+    losses_B = (functional.softplus(negatives_BM) * valid_BM).mean(1)
+    return (functional.softplus(-positive_B1).squeeze(1) + losses_B) / 2
+
+
 LOSSES: Final[Mapping[str, LossFunction]] = MappingProxyType(
-    {"pairwise": pairwise, "softmax": softmax, "self-adversarial": self_adversarial}
+    {"pairwise": pairwise, "softmax": softmax, "self-adversarial": self_adversarial, "margin": margin}
 )
 
 
@@ -123,10 +132,11 @@ class Objective:
         weights = [config.weights.of(task) / len(totals) if task in totals else 0.0 for task in Task]
         return cls(config, torch.tensor(shares, device=device), torch.tensor(weights, device=device))
 
-    def loss_of(self, task: Task, scores_BK: Tensor, valid_BM: Tensor) -> Tensor:
-        """The mean loss of one portion; column 0 of the scores is the positive's."""
+    def loss_of(self, task: Task, scores_BK: Tensor, valid_BM: Tensor, weights_B: Tensor | None = None) -> Tensor:
+        """The mean loss of one portion, by these weights; column 0 of the scores is the positive's."""
         scaled_BK = scores_BK.float() * self.config.scales.of(task)
-        return LOSSES[self.config.loss](scaled_BK[:, :1], scaled_BK[:, 1:], valid_BM).mean()
+        losses_B = LOSSES[self.config.loss](scaled_BK[:, :1], scaled_BK[:, 1:], valid_BM)
+        return losses_B.mean() if weights_B is None else (losses_B * weights_B).sum() / weights_B.sum()
 
     def combine(self, losses: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """(the loss of the step, [4] the loss of each task) of the portions' losses."""

@@ -19,12 +19,14 @@ from tarbox.core.config import Table, merge
 from tarbox.core.errors import ConfigError
 from tarbox.kb.store import open_store
 from tarbox.models.saved import check_vocabulary, is_run, open_run, trainable_class
+from tarbox.models.scorer import Rehearsed
 from tarbox.training.checkpoints import State
 from tarbox.training.curves import draw_curves
 from tarbox.training.events import Listener, MetricsFile, TensorBoard
 from tarbox.training.failures import TrainingError
 from tarbox.training.hardware import open_hardware
 from tarbox.training.loop import Lessons, Trainer
+from tarbox.training.reasoning import Audience, train_reasoner
 from tarbox.training.run import RunFolder
 from tarbox.training.settings import RESUMABLE, Settings, resolve
 from tarbox.training.stopwatch import Clock
@@ -109,8 +111,13 @@ def _train(run: RunFolder, benchmark: Benchmark, settings: Settings, surrounding
     finished = int(run.read_last()[1]["epoch"]) if resume else 0
     with TensorBoard(run.path) as board:
         listeners: list[Listener] = [MetricsFile(run.path, finished), board, *surroundings.listeners]
-        trainer = Trainer(settings, lessons_of(benchmark), hardware, run, listeners, surroundings.clock)
-        state = trainer.train(resume)
+        kind = trainable_class(settings.model_name)
+        if kind is not None and issubclass(kind, Rehearsed):
+            audience = Audience(surroundings.listeners, listeners[:2], surroundings.clock)
+            state = train_reasoner(settings, lessons_of(benchmark), hardware, run, audience)
+        else:
+            trainer = Trainer(settings, lessons_of(benchmark), hardware, run, listeners, surroundings.clock)
+            state = trainer.train(resume)
     try:
         draw_curves(run.path)
     except OSError as error:

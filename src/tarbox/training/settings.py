@@ -137,6 +137,12 @@ def read_recipe(name: str) -> Table:
     return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+def default_tables(model: str) -> list[Table]:
+    """What a model is trained with where neither a recipe nor a file is named: its own recipe, if it has one."""
+    kind = trainable_class(model)
+    return [read_recipe(kind.recipe)] if kind is not None and kind.recipe is not None else []
+
+
 def read_assignments(texts: Sequence[str], model: str) -> Table:
     """The tables that `--set key=value` options write; a key may be short where only one component has it."""
     table: dict[str, Any] = {}

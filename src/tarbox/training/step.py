@@ -43,11 +43,19 @@ DECAYS: Final[dict[Decay, Callable[[float], float]]] = {
 }
 
 
+class Kind(Enum):
+    """Adam (Kingma and Ba 2015) or Adagrad (Duchi et al. 2011)."""
+
+    ADAM = "adam"
+    ADAGRAD = "adagrad"
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    """Adam (Kingma and Ba 2015) with this learning rate, which falls by `decay`; `floor` is its least share."""
+    """The `kind`, with this learning rate, which falls by `decay`; `floor` is its least share. The rest is Adam's."""
 
+    kind: Kind = Kind.ADAM
     rate: float = 1e-3
     decay: Decay = Decay.CONSTANT
     floor: float = 0.01
@@ -65,11 +73,14 @@ class OptimizerConfig:
         return self.rate * max(self.floor, DECAYS[self.decay](done))
 
 
-def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -> torch.optim.Adam:
-    """Adam over all parameters in one kernel; on a GPU its step count and rate are tensors, so it can be recorded."""
+def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -> torch.optim.Optimizer:
+    """The optimizer of all parameters; on a GPU what changes from step to step are tensors, so it can be recorded."""
     rate: Any = torch.tensor(config.rate, device=hardware.device) if hardware.cuda else config.rate
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if config.kind is Kind.ADAGRAD:
+        return Adagrad(learnt, rate)
     return torch.optim.Adam(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        learnt,
         lr=rate,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
@@ -80,11 +91,30 @@ def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -
 
 
 @final
+class Adagrad(torch.optim.Optimizer):
+    """Adagrad with a rate that may be a tensor, which torch's own is not recorded with."""
+
+    def __init__(self, parameters: Sequence[Tensor], rate: float | Tensor) -> None:
+        super().__init__(parameters, {"lr": rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
+        """Divide every gradient by the root of the sum of its squares so far."""
+        for group in self.param_groups:
+            for parameter in (given for given in group["params"] if given.grad is not None):
+                state = self.state[parameter]
+                if not state:
+                    state["squares"] = torch.zeros_like(parameter)
+                state["squares"].addcmul_(parameter.grad, parameter.grad)
+                parameter.sub_(parameter.grad / (state["squares"].sqrt() + 1e-10) * group["lr"])
+
+
+@final
 class Engine:
     """The model, what it learns from, and the update; `losses_T` [4] sums the loss of each task over steps."""
 
     def __init__(
-        self, model: Model, portions: Portions, objective: Objective, optimizer: torch.optim.Adam, sampler: Sampler
+        self, model: Model, portions: Portions, objective: Objective, optimizer: torch.optim.Optimizer, sampler: Sampler
     ) -> None:
         self.model, self.portions, self.objective = model, portions, objective
         self.optimizer, self.sampler = optimizer, sampler
@@ -120,7 +150,7 @@ class Engine:
     def _losses(self, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
         """(the loss, [4] each task's) of the portions drawn."""
         losses = [
-            self.objective.loss_of(source.task, source.score(self.model, draw), draw.valid_BM)
+            source.loss(self.model, draw, self.objective)
             for source, draw in zip(self.portions.sources, draws, strict=True)
         ]
         return self.objective.combine(losses)

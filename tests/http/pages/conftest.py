@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
-from urllib.parse import urlencode
+from typing import Any, ClassVar, NoReturn
+from urllib.parse import parse_qs, urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -104,6 +104,9 @@ def browser(chromium: str) -> Iterator[Any]:
 class Visit:
     """A page of the browser on our server, and everything that went wrong in it."""
 
+    figure_1: ClassVar[str] = (
+        "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
+    )
     page: Any
     address: str
     faults: list[str] = field(default_factory=list)
@@ -112,11 +115,19 @@ class Visit:
     def go(self, **parameters: str) -> None:
         self.page.goto(self.address + (f"?{urlencode(parameters)}" if parameters else ""))
 
-    def ask(self, query: str) -> None:
-        """Opens the page at a question and waits for its answers."""
+    def ask(self, query: str = figure_1) -> None:
+        """Opens the page at a question, the paper's if not told otherwise, and waits for its answers."""
         self.go(q=query)
         self.page.wait_for_selector("#entities .row, #entities .none")
         self.page.wait_for_selector("#drawing svg")
+
+    def choose(self, level: str, label: str) -> None:
+        """Clicks the answer with this label, in `entities` or `concepts`."""
+        self.page.locator(f"#{level} .row", has=self.page.get_by_text(label, exact=True)).click()
+
+    def parameters(self) -> dict[str, list[str]]:
+        """What the page's address says."""
+        return parse_qs(urlsplit(self.page.url).query)
 
     def shoot(self, name: str) -> None:
         """Keeps a picture of the whole page, and holds the page to its width and to accessibility."""

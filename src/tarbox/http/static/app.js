@@ -205,10 +205,11 @@ async function share() {
 
 async function introduce() {
   try {
-    const { title, counts, examples } = await api.knowledgeBase();
+    const { title, model, counts, examples } = await api.knowledgeBase();
     byId("kb-title").textContent = title;
     const kinds = ["entities", "concepts", "relations"].filter((kind) => counts[kind] !== undefined);
-    byId("counts").textContent = kinds.map((kind) => `${number(counts[kind])} ${kind}`).join(" · ");
+    const facts = kinds.map((kind) => `${number(counts[kind])} ${kind}`);
+    byId("counts").textContent = [...facts, ...(model ? [`predictions by ${model}`] : [])].join(" · ");
     byId("examples").hidden = !examples.length;
     byId("example-list").replaceChildren(...examples.map(exampleButton));
   } catch (problem) {

@@ -89,11 +89,11 @@ export class Details {
     if (frame.isConnected) this.#graph = await drawGraph(frame, { nodes, edges }, level, (iri) => this.#follow.opened("concept", iri));
   }
 
-  /** The reasons one by one; pointing at one shows its edge. A first step that only counts has no edge. */
+  /** The reasons one by one; pointing at one shows its edge. A step that counts, or tells what is absent, has none. */
   #steps(steps, edges) {
-    const offset = steps.length - edges.length;
     const listed = steps.map((step, index) => {
-      const show = () => offset <= 1 && index >= offset && this.#graph?.emphasise(index - offset);
+      const edge = edges.findIndex((each) => each.step === index);
+      const show = () => edge >= 0 && this.#graph?.emphasise(edge);
       return element("li", { onpointerenter: show, onpointerleave: () => this.#graph?.emphasise(null) }, step);
     });
     return element(

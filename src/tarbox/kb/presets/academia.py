@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,12 @@ from typing import Final
 from tarbox.core.errors import ConfigError
 from tarbox.kb.presets.preset import Preset
 from tarbox.kb.sources import Source
+
+_EXAMPLES: Final = (
+    # Figure 1: who will be interested in techniques that G. Hinton is investigating and Google is using?
+    ":interestedIn some ((inverse :investigates value :GeoffreyHinton) and (inverse :uses value :Google))",
+    ":Person and (:worksAt some (:University and (:locatedIn value :Canada))) and not (:bornIn value :Canada)",
+)
 
 
 def _sources(raw: Path | None) -> list[Source]:
@@ -18,6 +25,13 @@ def _sources(raw: Path | None) -> list[Source]:
     return [Source(path, path.name, "turtle")]
 
 
+def _with_iris(query: str) -> str:
+    return re.sub(r":(\w+)", r"<https://tarbox.example/academia#\1>", query)
+
+
 ACADEMIA: Final = Preset(
-    "academia", "researchers, universities, companies, techniques and places; embedded, for demonstrations", _sources
+    "academia",
+    "researchers, universities, companies, techniques and places; embedded, for demonstrations",
+    _sources,
+    examples=tuple(map(_with_iris, _EXAMPLES)),
 )

@@ -19,7 +19,8 @@ class Preset:
 
     `sources` takes the folder of `--raw`, or None, and gives what `tarbox.kb.build.build` reads; `interpretation` is
     the preset's own, which the user's options override. `paper_sizes` are the sizes that a paper gives, by where it
-    gives them; `thresholds` are the degrees for `--min-degree` that are on record, by where.
+    gives them; `thresholds` are the degrees for `--min-degree` that are on record, by where. `examples` are questions
+    worth asking, as class expressions with full IRIs: whatever knowledge base knows all their names offers them.
 
     >>> from tarbox.kb.presets import PRESETS
     >>> [source.path.name for source in PRESETS["academia"].sources(None)]
@@ -32,6 +33,7 @@ class Preset:
     interpretation: Interpretation = field(default_factory=Interpretation)
     paper_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     thresholds: Mapping[str, int] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
 
 
 @final

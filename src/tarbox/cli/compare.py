@@ -1,0 +1,150 @@
+"""`tarbox compare`: several models on one benchmark, as the paper's tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tarbox.core.errors import BenchmarkError, ConfigError
+
+if TYPE_CHECKING:
+    from tarbox.benchmark.folder import Benchmark
+    from tarbox.cli.compare_progress import Reporter
+    from tarbox.evaluation.comparison import Comparison, Selection
+    from tarbox.training.comparison import Plan
+    from tarbox.training.contestants import Contestant, Wishes
+
+_WIDTH = 120
+
+
+class EvaluatedSplit(Enum):
+    """Which queries models are compared on."""
+
+    VALID = "valid"
+    TEST = "test"
+
+
+class PublishedChoice(Enum):
+    """Whose published figures stand beside."""
+
+    AUTO = "auto"
+    YAGO4 = "yago4"
+    DBPEDIA = "dbpedia"
+    NONE = "none"
+
+
+def compare(
+    source: Annotated[Path, typer.Argument(metavar="BENCH", help="A benchmark.")],
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the comparison; an old one goes on.")],
+    models: Annotated[
+        str | None,
+        typer.Option(help="tar,gqe,...: registered names or package.module:Class; NAME=MODEL gives another name."),
+    ] = None,
+    ablations: Annotated[bool, typer.Option("--ablations", help="Add tar-no-sub and tar-no-ins.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each trained model; 3 at first, later as before.")
+    ] = None,
+    split: Annotated[EvaluatedSplit | None, typer.Option(help="test where there is one, else valid.")] = None,
+    templates: Annotated[str | None, typer.Option(help="Compare on these only: 1p,2p,...")] = None,
+    queries: Annotated[int, typer.Option(min=0, help="At most so many per template and level (0: all).")] = 0,
+    recipe: Annotated[list[str] | None, typer.Option(help="Settings that tarbox ships: NAME or MODEL:NAME.")] = None,
+    config: Annotated[list[str] | None, typer.Option(help="Settings as TOML: FILE or MODEL:FILE.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting: key=value for all, MODEL:key=value for one.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    parallel: Annotated[int, typer.Option(min=1, help="Train so many runs at a time, a process each.")] = 1,
+    published: Annotated[
+        PublishedChoice, typer.Option(help="The paper's figures beside; auto: where the benchmark is of its kind.")
+    ] = PublishedChoice.AUTO,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of tables.")] = False,
+) -> None:
+    """Train what is missing, evaluate everything on the same queries, and write tables, a plot and results.json."""
+    from tarbox.benchmark.folder import open_benchmark
+    from tarbox.cli.compare_progress import Reporter
+    from tarbox.training.comparison import make_plan
+    from tarbox.training.contestants import Wishes
+
+    wishes = Wishes(tuple(recipe or ()), tuple(config or ()), tuple(set_ or ()), device)
+    named = _contestants(models, ablations, wishes, seeds)
+    benchmark = open_benchmark(source)
+    selection = _selection(benchmark, split, templates, queries)
+    plan = make_plan(output, benchmark, named, parallel)
+    with Reporter(plan.jobs(), parallel) as reporter:
+        comparison = _carry_out(plan, selection, reporter, (parallel, device, published.value))
+    _show(comparison, output, as_json)
+    if comparison.failed:
+        raise typer.Exit(1)
+
+
+def _contestants(models: str | None, ablations: bool, wishes: Wishes, seeds: int | None) -> list[Contestant]:
+    from tarbox.training.contestants import ABLATIONS, choose_contestants
+
+    words = [word for word in (models or "").split(",") if word.strip()]
+    if ablations:
+        words += [word for word in ("tar", *(f"tar{suffix}" for suffix in ABLATIONS)) if word not in words]
+    if not words and (wishes.recipes or wishes.configs or wishes.assignments):
+        raise ConfigError("settings need models that they are for: name them with --models")
+    return [
+        contestant if contestant.settings is None else replace(contestant, seeds=seeds or 0)
+        for contestant in choose_contestants(words, wishes)
+    ]
+
+
+def _selection(benchmark: Benchmark, split: EvaluatedSplit | None, templates: str | None, queries: int) -> Selection:
+    from tarbox.evaluation.comparison import Selection
+
+    there = [name for name in ("test", "valid") if name in benchmark.splits]
+    if not there:
+        raise BenchmarkError(f"{benchmark.path} has neither test nor valid queries to compare on")
+    chosen = tuple(name.strip() for name in (templates or "").split(",") if name.strip())
+    selection = Selection(there[0] if split is None else split.value, chosen, queries)
+    selection.of(benchmark.table(selection.split))  # a template that is not there is said before anything is trained
+    return selection
+
+
+def _carry_out(plan: Plan, selection: Selection, reporter: Reporter, how: tuple[int, str | None, str]) -> Comparison:
+    from tarbox.evaluation.published import choose_published
+    from tarbox.training.comparison import train_in_turn
+    from tarbox.training.comparison_results import Examination, write_comparison
+    from tarbox.training.failures import TrainingInterrupted
+    from tarbox.training.workers import train_beside
+
+    parallel, device, published = how
+    missing = [job for job in plan.jobs() if not job.is_finished()]
+    try:
+        failures = train_in_turn(missing, reporter) if parallel == 1 else train_beside(missing, reporter, parallel)
+    except TrainingInterrupted:
+        left = sum(not job.is_finished() for job in plan.jobs())
+        raise TrainingInterrupted(
+            f"interrupted: {left} of {len(plan.jobs())} runs are left; the same command goes on"
+        ) from None
+    found = choose_published(published, plan.benchmark)
+    comparison = Examination(plan, selection, device, reporter).compare(failures, found)
+    write_comparison(comparison, plan.output)
+    return comparison
+
+
+def _show(comparison: Comparison, output: Path, as_json: bool) -> None:
+    from tarbox.evaluation.comparison_tables import comparison_terminal
+    from tarbox.training.comparison_results import title_of
+
+    if as_json:
+        typer.echo(json.dumps(comparison.json(), indent=1, ensure_ascii=False))
+    else:
+        width = shutil.get_terminal_size((_WIDTH, 40)).columns
+        typer.echo(title_of(comparison))
+        typer.echo(comparison_terminal(comparison, width, sys.stdout.isatty()), nl=False)
+        typer.echo(f"{output}: tables.md, tables.tex, results.json{', mrr.png' if comparison.levels() else ''}")
+    for row in comparison.failed:
+        for outcome in row.failures:
+            run = "" if outcome.seed is None else f", seed {outcome.seed}"
+            typer.echo(f"tarbox: {row.name}{run}: failed: {outcome.failure}", err=True)

@@ -1,0 +1,147 @@
+"""How a comparison goes, on stderr: a live line on a terminal, sober lines elsewhere, with the time left for all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Final, TextIO, final
+
+from tarbox.cli.training_progress import duration
+from tarbox.training.comparison import Began, Ended, Job, News, Ranking, Told
+from tarbox.training.events import EpochEnded, Event, Ticked, Validated
+
+QUIET: Final = 30.0
+"""Seconds between two lines where there is no terminal."""
+
+
+@final
+class Estimator:
+    """The time left for all runs: a run that has not begun takes as long as others of its model, or as all others."""
+
+    def __init__(self, waiting: Sequence[Job], at_a_time: int) -> None:
+        self._waiting, self._at_a_time = list(waiting), at_a_time
+        self._began: dict[Job, float] = {}
+        self._left: dict[Job, float] = {}
+        self._took: list[tuple[str, float]] = []
+
+    def begin(self, job: Job, now: float) -> None:
+        self._waiting = [other for other in self._waiting if other.folder != job.folder]
+        self._began[job] = now
+
+    def hear(self, job: Job, seconds_left: float, now: float) -> None:
+        """What training estimates for a run; a limit in minutes may end it earlier."""
+        minutes = job.settings.stopping.minutes
+        limit = 60 * minutes - (now - self._began[job]) if minutes else seconds_left
+        self._left[job] = max(0.0, min(seconds_left, limit))
+
+    def end(self, job: Job, now: float) -> None:
+        self._took.append((job.label, now - self._began.pop(job)))
+        self._left.pop(job, None)
+
+    def seconds_left(self, now: float) -> float | None:
+        """None as long as nothing is known."""
+        running = {job: now - began + self._left[job] for job, began in self._began.items() if job in self._left}
+        known = [*self._took, *((job.label, seconds) for job, seconds in running.items())]
+        if not known:
+            return None
+        rest = sum(self._left.get(job, _typical(job.label, known)) for job in self._began)
+        return (rest + sum(_typical(job.label, known) for job in self._waiting)) / max(1, self._at_a_time)
+
+
+def _typical(label: str, known: Sequence[tuple[str, float]]) -> float:
+    own = [seconds for name, seconds in known if name == label]
+    chosen = own or [seconds for _, seconds in known]
+    return sum(chosen) / len(chosen)
+
+
+@final
+class Reporter:
+    """Listens to a comparison and tells a person."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        at_a_time: int = 1,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream, self._clock = stream or sys.stderr, clock
+        missing = [job for job in jobs if not job.is_finished()]
+        self._total, self._done = len(missing), 0
+        self._already = len(jobs) - len(missing)
+        self._estimator = Estimator(missing, at_a_time)
+        self._running: dict[Job, str] = {}
+        self._best: dict[Job, str] = {}
+        self._status: Any = None
+        self._said = clock()
+
+    def __enter__(self) -> Reporter:
+        if self._stream.isatty():
+            from rich.console import Console
+
+            self._status = Console(file=self._stream, highlight=False).status("preparing")
+            self._status.start()
+        if self._already:
+            self._say(f"{self._already} {'run is' if self._already == 1 else 'runs are'} finished already")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, news: News) -> None:
+        match news:
+            case Began():
+                self._estimator.begin(news.job, self._clock())
+                self._running[news.job] = "preparing"
+                number = self._done + len(self._running)
+                self._say(f"run {number} of {self._total}: {news.job.name}{', continued' if news.again else ''}")
+            case Told():
+                self._hear(news.job, news.event)
+            case Ended():
+                self._end(news.job, news.failure)
+            case Ranking():
+                self._show(f"evaluating {news.name}: {100 * news.done // max(news.total, 1)}%")
+
+    def _hear(self, job: Job, event: Event) -> None:
+        match event:
+            case Ticked() | EpochEnded():
+                self._estimator.hear(job, event.seconds_left, self._clock())
+                epoch = event.epoch + 1 if isinstance(event, Ticked) else event.epoch
+                self._running[job] = f"epoch {epoch}/{job.settings.stopping.epochs}"
+                self._show(self._line())
+            case Validated():
+                if event.best:
+                    self._best[job] = f", best validation MRR {100 * event.mrr:.1f}"
+            case _:
+                pass
+
+    def _end(self, job: Job, failure: str | None) -> None:
+        self._estimator.end(job, self._clock())
+        reached = self._running.pop(job)
+        self._done += 1
+        self._say(f"{job.name}: {f'failed: {failure}' if failure else reached + self._best.get(job, '')}{self._rest()}")
+
+    def _line(self) -> str:
+        runs = "; ".join(f"{job.name}: {where}{self._best.get(job, '')}" for job, where in self._running.items())
+        return f"{self._done} of {self._total} runs done; {runs}{self._rest()}"
+
+    def _rest(self) -> str:
+        left = self._estimator.seconds_left(self._clock())
+        return f"; about {duration(left)} left for all" if left and (self._done < self._total) else ""
+
+    def _show(self, line: str) -> None:
+        """On a terminal the line that changes; elsewhere a line now and then."""
+        if self._status is not None:
+            self._status.update(line)
+        elif self._clock() - self._said > QUIET:
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        self._said = self._clock()
+        if self._status is not None:
+            self._status.console.print(line, markup=False)
+        else:
+            print(line, file=self._stream, flush=True)

@@ -1,0 +1,99 @@
+"""A comparison as bars: one colour per model, one panel per level. matplotlib is loaded when drawing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tarbox.core.errors import BenchmarkError
+from tarbox.core.ids import Level
+from tarbox.evaluation.comparison import Comparison, Row, Statistic, columns, common_templates
+from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE, COMMON, NAMES
+from tarbox.evaluation.plots import COLOURS, FULL, GRID, INK, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HATCHES: Final = ("", "////", "....")
+"""Beyond as many models as there are colours, the same colours come again with a pattern."""
+_MARKED: Final = "tar"
+"""The model whose published figures are marked: a mark for each would hide the bars."""
+
+
+def draw_comparison(comparison: Comparison, path: str | os.PathLike[str], metric: str = "mrr") -> None:
+    """Bars of means per template and their average; whiskers: the deviation over runs; diamonds: published figures."""
+    levels = comparison.levels()
+    rows = [row for row in comparison.measured if row.figures]
+    if not levels:
+        raise BenchmarkError("there are no results to plot")
+    widest = max(len(columns(rows, level)) for level in levels) + 1
+    width = min(24.0, max(6.5, 1.6 + widest * max(0.55, 0.16 * len(rows))))
+    figure, panels = new_figure(len(levels), (width, 2.9 * len(levels) + 0.9))
+    for panel, level in zip(panels, levels, strict=True):
+        _draw_level(panel, comparison, level, metric)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8), frameon=False, fontsize=8.5)
+    protocol = comparison.about.get("protocol", "")
+    title = f"{NAMES[metric]} per template ({protocol} protocol, {comparison.about.get('split', '')})"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+    save_figure(figure, path)
+
+
+def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) -> None:
+    rows = [row for row in comparison.measured if row.figures]
+    templates = columns(rows, level)
+    shared = common_templates(comparison.rows, level)
+    average = AVERAGE if len(shared) == len(templates) else COMMON
+    gap = 0.35  # sets the average apart
+    places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + gap}
+    size = FULL / len(rows)
+    for number, row in enumerate(rows):
+        shift = (number - (len(rows) - 1) / 2) * size
+        cells = _cells(row, level, metric, (templates, shared, average))
+        at = [places[name] + shift for name in cells]
+        heights = [100 * cell.mean for cell in cells.values()]
+        reach = [100 * (cell.deviation or 0.0) for cell in cells.values()]
+        colour, hatch = COLOURS[number % len(COLOURS)], _HATCHES[number // len(COLOURS) % len(_HATCHES)]
+        panel.bar(at, heights, size * 0.92, color=colour, hatch=hatch, edgecolor="white", linewidth=0, label=row.name)
+        if any(reach):
+            panel.errorbar(at, heights, reach, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5, zorder=3)
+    _mark_published(panel, comparison, (level, metric), (templates, shared, average), places)
+    panel.set_xticks(list(places.values()), list(places))
+    panel.set_ylabel(f"{NAMES[metric]} x 100", color=INK)
+    panel.set_title(ANSWERS[level], loc="left", fontsize=9.5, color=INK)
+    panel.set_ylim(bottom=0)
+    panel.margins(x=0.01, y=0.1)
+    panel.set_axisbelow(True)
+    panel.grid(axis="y", color=GRID, linewidth=0.7)
+
+
+def _mark_published(
+    panel: Axes,
+    comparison: Comparison,
+    wanted: tuple[Level, str],
+    axis: tuple[Sequence[str], Sequence[str], str],
+    places: Mapping[str, float],
+) -> None:
+    for row in comparison.rows:
+        if row.published and row.model == _MARKED and row.ablation_of is None:
+            cells = _cells(row, *wanted, axis)
+            at, heights = [places[name] for name in cells], [100 * cell.mean for cell in cells.values()]
+            panel.scatter(
+                at,
+                heights,
+                s=26,
+                marker="D",
+                facecolors="white",
+                edgecolors=INK,
+                label=f"{row.name}, other data",
+                zorder=4,
+            )
+
+
+def _cells(row: Row, level: Level, metric: str, axis: tuple[Sequence[str], Sequence[str], str]) -> dict[str, Statistic]:
+    """What the row has, by the names on the axis."""
+    templates, shared, average = axis
+    cells = {name: row.cell(level, metric, name) for name in templates}
+    cells[average] = row.average(level, metric, shared)
+    return {name: cell for name, cell in cells.items() if cell is not None}

@@ -1,0 +1,213 @@
+"""BetaE: a query is a Beta distribution in every dimension (Ren and Leskovec 2020).
+
+Entities and queries have parameters alpha and beta, of at least 0.05. A relation is a network from one distribution to
+another; an intersection is the weighted product of densities, that is a mean of parameters under learnt attention; the
+complement takes the reciprocal of the parameters, which turns dense places into sparse ones. The distance of an entity
+is KL(entity || query), summed over dimensions:
+
+    KL = ln B(a', b') - ln B(a, b) + (a - a') psi(a) + (b - b') psi(b) + (a' - a + b' - b) psi(a + b)
+
+for an entity (a, b) and a query (a', b'). It is the sum of a number of the query, a number of the entity, and a product
+of a vector of each (`features`): all pairs are one product of matrices, and no logarithm is taken per pair (ADR 0023).
+
+Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
+"""
+
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Final, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tarbox.core.errors import ConfigError
+from tarbox.execution.interpreter import evaluate
+from tarbox.models.alternatives import Alternatives, least, refuse_concept
+from tarbox.models.base import Columns, EntityModel, Sizes, columns
+from tarbox.models.gqe import SLACK
+from tarbox.models.pairs import dot_pairs
+from tarbox.models.sets import widen
+from tarbox.models.translation import xavier
+from tarbox.query.algebra import Direction, Query
+
+LEAST, MOST = 0.05, 1e9
+BLOCK: Final = 1 << 14
+UNIONS: Final = ("dnf", "de-morgan")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BetaConfig:
+    """The settings of `Beta`; the defaults are the paper's.
+
+    `dimension` counts Beta distributions, of two parameters each. `hidden` and `layers` are the projection network's.
+    `union` is dnf (the nearest alternative counts) or de-morgan (not (not x and not y)).
+    """
+
+    dimension: int = 400
+    margin: float = 60.0
+    hidden: int = 1600
+    layers: int = 2
+    union: str = "dnf"
+
+    def __post_init__(self) -> None:
+        if self.union not in UNIONS:
+            raise ConfigError(f"union = {self.union!r}: choose one of {', '.join(UNIONS)}")
+        numbers = {"dimension": self.dimension, "margin": self.margin, "hidden": self.hidden, "layers": self.layers}
+        for name, number in numbers.items():
+            if not number > 0:
+                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+
+
+@final
+class Beta(EntityModel):
+    """All queries over entities, as Beta distributions: tensors [.., 2D], the alphas before the betas.
+
+    >>> from tarbox.query.templates import TEMPLATES
+    >>> model = Beta(BetaConfig(dimension=8, hidden=4), Sizes(entities=5, concepts=0, relations=2))
+    >>> model.score(TEMPLATES["2in"].shape, torch.tensor([[0, 1, 3, 2]]), slice(0, 5)).shape
+    torch.Size([1, 5])
+    """
+
+    Config: ClassVar[type[BetaConfig]] = BetaConfig
+    recipe: ClassVar[str | None] = "beta"
+
+    def __init__(self, config: BetaConfig, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.config = config
+        # Below -1 parameters would begin at their least, where there is no gradient; it matters in few dimensions only.
+        bound = min((config.margin + SLACK) / config.dimension, 1 - 2 * LEAST)
+        self.entities = nn.Parameter(torch.empty(max(sizes.entities, 1), 2 * config.dimension).uniform_(-bound, bound))
+        self.relations = nn.Parameter(torch.empty(sizes.directed, config.dimension).uniform_(-bound, bound))
+        self.projection = Projection(config)
+        self.attention = Attention(config.dimension)
+
+    def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
+        """[B, N] gamma - KL(e || q), of the nearest alternative; the features of a block of entities at a time."""
+        with torch.no_grad():
+            queries = self.distributions(shape, ids_BS)
+            own = [_query_part(query)[:, None] for query in queries]
+            blocks: Sequence[Tensor] = torch.split(self.entities[nodes], BLOCK)
+            near = []
+            for block in blocks:
+                rows_NF, own_N = features(positive(block))
+                near.append(least([q_B1 + own_N - q @ rows_NF.T for q, q_B1 in zip(queries, own, strict=True)]))
+            return self.config.margin - torch.cat(near, 1)
+
+    def score_candidates(self, shape: Query, ids_BS: Tensor, candidates_BK: Tensor) -> Tensor:
+        """[B, K]; few entities: the features of all, once; many: those of the candidates."""
+        queries = self.distributions(shape, ids_BS)
+        if candidates_BK.numel() >= len(self.entities):
+            rows_NF, own_N = features(positive(self.entities))
+            own_BK = functional.embedding(candidates_BK, own_N[:, None]).squeeze(-1)
+            products = [dot_pairs(query, rows_NF, candidates_BK) for query in queries]
+        else:
+            rows_BKF, own_BK = features(positive(functional.embedding(candidates_BK, self.entities)))
+            products = [(rows_BKF * query[:, None]).sum(-1) for query in queries]
+        near = [_query_part(query)[:, None] + own_BK - found for query, found in zip(queries, products, strict=True)]
+        return self.config.margin - least(near)
+
+    def distributions(self, shape: Query, ids_BS: Tensor) -> tuple[Tensor, ...]:
+        """[B, 2D] the parameters of each alternative."""
+        meaning = _Distributions(self, columns(shape, ids_BS))
+        if self.config.union == "dnf":
+            return evaluate(shape, Alternatives(meaning))
+        return (evaluate(shape, meaning),)
+
+
+def positive(values: Tensor) -> Tensor:
+    """Parameters of a distribution from values without bounds: x + 1, but no less than 0.05."""
+    return (values + 1).clamp(LEAST, MOST)
+
+
+def features(entities_NF: Tensor) -> tuple[Tensor, Tensor]:
+    """([N, 2D], [N]): what an entity's parameters give to the distance; see the head of this file.
+
+    The product of the first with a query's parameters is taken from the distance, the second is added to it.
+    """
+    a, b = entities_NF.chunk(2, -1)
+    whole = a + b
+    at_a, at_b, at_whole = torch.digamma(a), torch.digamma(b), torch.digamma(whole)
+    own = a * at_a + b * at_b - whole * at_whole - _log_beta(a, b)
+    return torch.cat([at_a - at_whole, at_b - at_whole], -1), own.sum(-1)
+
+
+def _query_part(queries_BF: Tensor) -> Tensor:
+    """[B] the sum over dimensions of ln B(a', b')."""
+    return _log_beta(*queries_BF.chunk(2, -1)).sum(-1)
+
+
+def _log_beta(a: Tensor, b: Tensor) -> Tensor:
+    return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+
+
+@final
+class Projection(nn.Module):
+    """The distribution that a relation leads to: a network over the parameters and the relation's vector."""
+
+    def __init__(self, config: BetaConfig) -> None:
+        super().__init__()
+        widths = [3 * config.dimension] + [config.hidden] * config.layers
+        steps = [nn.Linear(before, after) for before, after in pairwise(widths)]
+        self.inner = nn.ModuleList(steps)
+        self.outer = nn.Linear(config.hidden, 2 * config.dimension)
+        xavier(self)
+
+    def forward(self, queries_BF: Tensor, relations_BD: Tensor) -> Tensor:
+        """[B, 2D]"""
+        found = torch.cat([queries_BF, relations_BD], -1)
+        for layer in self.inner:
+            found = torch.relu(layer(found))
+        return positive(widen(self.outer(found)))
+
+
+@final
+class Attention(nn.Module):
+    """The weighted product of densities: one weight for both parameters of a dimension, a softmax over operands."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2 * dimension, 2 * dimension)
+        self.outer = nn.Linear(2 * dimension, dimension, bias=False)  # a bias would cancel in the softmax
+        xavier(self)
+
+    def combine(self, operands_OBF: Tensor) -> Tensor:
+        """[B, 2D]"""
+        weights_OBD = widen(self.outer(torch.relu(self.inner(operands_OBF)))).softmax(0)
+        return (torch.cat([weights_OBD, weights_OBD], -1) * operands_OBF).sum(0)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Distributions:
+    """The meaning of the nodes as parameters [B, 2D]; unions by De Morgan's law, where no DNF is asked for."""
+
+    model: Beta
+    columns: Columns
+
+    def entity(self, name: str) -> Tensor:
+        return positive(functional.embedding(self.columns[name], self.model.entities))
+
+    def concept(self, name: str) -> Tensor:
+        refuse_concept(name)
+
+    def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
+        found: Tensor = self.model.projection(
+            operand, functional.embedding(self.columns[relation], self.model.relations)
+        )
+        return found
+
+    def intersection(self, operands: Sequence[Tensor]) -> Tensor:
+        return self.model.attention.combine(torch.stack(list(operands)))
+
+    def union(self, operands: Sequence[Tensor]) -> Tensor:
+        return self.complement(self.intersection([self.complement(operand) for operand in operands]))
+
+    def complement(self, operand: Tensor) -> Tensor:
+        return operand.reciprocal()

@@ -1,0 +1,155 @@
+"""ComplEx over all nodes of a knowledge base: the link predictor that `cqd` and `credo` share.
+
+Trouillon et al. 2016, with reciprocal relations and the nuclear 3-norm of Lacroix et al. 2018 and the relation
+prediction of Chen et al. 2021. The nodes are the entities and, after them, the concepts; three more directed relations
+lead from an entity to its concepts and from a concept to wider and narrower ones. A *link* (d, y, x) says that directed
+relation d leads from y to x; what it can lead to is one kind of node, entities or concepts.
+
+Embeddings are tables of reals [.., 2 * rank]: the real parts, then the imaginary parts.
+"""
+
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tarbox.core.errors import ConfigError
+from tarbox.models.base import Sizes
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where entities, concepts and the relations that lead to them are, for the sizes of a vocabulary."""
+
+    sizes: Sizes
+
+    @property
+    def nodes(self) -> int:
+        return self.sizes.entities + self.sizes.concepts
+
+    @property
+    def concepts_of(self) -> int:
+        """The relation from an entity to its concepts."""
+        return self.sizes.directed
+
+    @property
+    def wider(self) -> int:
+        """The relation from a concept to its super-concepts."""
+        return self.sizes.directed + 1
+
+    @property
+    def narrower(self) -> int:
+        """The relation from a concept to its sub-concepts."""
+        return self.sizes.directed + 2
+
+    @property
+    def directed(self) -> int:
+        """How many directed relations there are with these three."""
+        return self.sizes.directed + 3
+
+    @property
+    def entities(self) -> slice:
+        return slice(0, self.sizes.entities)
+
+    @property
+    def concepts(self) -> slice:
+        return slice(self.sizes.entities, self.nodes)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ComplexConfig:
+    """The settings of the link predictor.
+
+    `rank` complex numbers for each node and relation. `regularization` weighs the cubes of their moduli (N3),
+    `relation_weight` the prediction of the relation from both nodes. `candidates` limits the rivals of a link to so
+    many of its kind, drawn for each step; 0 takes them all. `initial` is the deviation of the first values.
+    """
+
+    rank: int = 512
+    regularization: float = 5e-2
+    relation_weight: float = 0.5
+    candidates: int = 0
+    initial: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.initial <= 0:
+            raise ConfigError(f"rank is {self.rank} and initial {self.initial}; both must be greater than 0")
+        if self.regularization < 0 or self.relation_weight < 0 or self.candidates < 0:
+            raise ConfigError("regularization, relation_weight and candidates must be 0 or more")
+
+
+@final
+class Complex(nn.Module):
+    """The embeddings of all nodes and directed relations.
+
+    >>> _ = torch.manual_seed(0)
+    >>> links = Complex(ComplexConfig(rank=4), Sizes(entities=5, concepts=3, relations=2))
+    >>> links.scores(links.questions(torch.tensor([1]), torch.tensor([0])), links.places.entities).shape
+    torch.Size([1, 5])
+    """
+
+    def __init__(self, config: ComplexConfig, sizes: Sizes) -> None:
+        super().__init__()
+        self.config, self.places = config, Places(sizes)
+        self.nodes = nn.Parameter(config.initial * torch.randn(max(self.places.nodes, 1), 2 * config.rank))
+        self.relations = nn.Parameter(config.initial * torch.randn(self.places.directed, 2 * config.rank))
+
+    def questions(self, relations_B: Tensor, nodes_B: Tensor) -> Tensor:
+        """[B, 2 * rank] the products of nodes and relations: what the nodes they lead to are compared with."""
+        return multiply(self.nodes[nodes_B], self.relations[relations_B])
+
+    def scores(self, questions_BD: Tensor, reached: slice | Tensor) -> Tensor:
+        """[B, N] the scores of the nodes given."""
+        return questions_BD @ self.nodes[reached].T
+
+    def members(self, concepts_B: Tensor) -> Tensor:
+        """[B, 2 * rank] what the instances of these concept nodes are compared with: typing read backwards."""
+        return multiply(self.nodes[concepts_B], conjugate(self.relations[self.places.concepts_of]))
+
+    def loss(self, links_B3: Tensor, reached: slice, rivals_K: Tensor | None) -> Tensor:
+        """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation."""
+        relation_B, from_B, to_B = links_B3.unbind(1)
+        near_BD, far_BD = functional.embedding(torch.stack([from_B, to_B]), self.nodes).unbind(0)
+        way_BD = functional.embedding(relation_B, self.relations)
+        question_BD = multiply(near_BD, way_BD)
+        if rivals_K is None:
+            loss = functional.cross_entropy(self.scores(question_BD, reached).float(), to_B - reached.start)
+        else:
+            share = (reached.stop - reached.start) / len(rivals_K)
+            loss = self._sampled(question_BD, far_BD, rivals_K, share)
+        if self.config.relation_weight:
+            guess_BR = multiply(conjugate(near_BD), far_BD) @ self.relations.T
+            loss = loss + self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B)
+        cubes = sum((modulus(part) ** 3).sum(1).mean() for part in (near_BD, way_BD, far_BD))
+        return loss + self.config.regularization * cubes
+
+    def _sampled(self, question_BD: Tensor, far_BD: Tensor, rivals_K: Tensor, share: float) -> Tensor:
+        """Cross entropy with the sum over all candidates estimated from those drawn, each standing for `share`."""
+        own_B = (question_BD * far_BD).sum(1).float()
+        rivals_BK = (question_BD @ self.nodes[rivals_K].T).float() + torch.log(torch.tensor(share))
+        return (torch.logaddexp(rivals_BK.logsumexp(1), own_B) - own_B).mean()
+
+
+def multiply(left: Tensor, right: Tensor) -> Tensor:
+    """The product of complex numbers, place by place."""
+    (a, b), (c, d) = left.chunk(2, -1), right.chunk(2, -1)
+    return torch.cat([a * c - b * d, a * d + b * c], -1)
+
+
+def conjugate(numbers: Tensor) -> Tensor:
+    real, imaginary = numbers.chunk(2, -1)
+    return torch.cat([real, -imaginary], -1)
+
+
+def modulus(numbers: Tensor) -> Tensor:
+    """The absolute values; its gradient at 0 is 0."""
+    real, imaginary = numbers.float().chunk(2, -1)
+    return (real * real + imaginary * imaginary + 1e-20).sqrt()

@@ -1,0 +1,173 @@
+"""Credo, the default reasoner: degrees of belief at both levels.
+
+A link predictor (`tarbox.models.complex`) proposes facts, a calibrator turns its scores into probabilities, known facts
+have 1 (`tarbox.models.beliefs`). A query is evaluated over these as a fuzzy set of entities. Concepts are scored by a
+small network that has learnt, by hiding facts that are known, which concepts a query turns out to have
+(`tarbox.models.describing`). How it is trained is in `tarbox.training.rehearsal`; here is what answers, without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.errors import ConfigError
+from tarbox.core.ids import Level
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
+from tarbox.execution.interpreter import evaluate
+from tarbox.kb.facts import Facts, Ids
+from tarbox.models.beliefs import BeliefAlgebra, Beliefs, Edges
+from tarbox.models.calibration import Calibrator, sigmoid
+from tarbox.models.counting import PriorAlgebra, Priors
+from tarbox.models.describing import Asked, Describer, raise_to_narrower
+from tarbox.models.scorer import Rehearsed
+from tarbox.query.algebra import Query, slots
+
+Floats = NDArray[np.float32]
+Scores = NDArray[np.float64]
+
+_CELLS: Final = 1 << 24
+WAYS: Final = ("strongest", "independent")
+TINY: Final = 1e-12
+"""What the counting prior adds to a degree: it orders candidates that no belief reaches."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CredoConfig:
+    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and three more.
+
+    `ways`: an entity that several others lead to is reached by the `strongest` of these ways alone, or by each of them
+    independently. `hidden` is the share of the facts that the rehearsal hides; degrees are probabilities of being among
+    facts that are missing at this rate. `rehearsed` queries of each template teach the ranking of concepts.
+    """
+
+    rank: int = 256
+    regularization: float = 5e-2
+    relation_weight: float = 0.5
+    candidates: int = 0
+    initial: float = 1e-3
+    ways: str = "strongest"
+    hidden: float = 0.1
+    rehearsed: int = 400
+
+    def __post_init__(self) -> None:
+        if self.ways not in WAYS:
+            raise ConfigError(f"ways = {self.ways!r}: choose one of {', '.join(WAYS)}")
+        if not 0 < self.hidden < 1:
+            raise ConfigError(f"hidden = {self.hidden}: it must lie between 0 and 1")
+        if self.rehearsed < 1:
+            raise ConfigError(f"rehearsed = {self.rehearsed}: it must be at least 1")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Credo(Rehearsed):
+    """Facts, beliefs and the ranking of concepts."""
+
+    Config: ClassVar[type[CredoConfig]] = CredoConfig
+    recipe: ClassVar[str | None] = "credo"
+
+    index: Index
+    beliefs: Beliefs
+    describer: Describer
+    ranking: Calibrator | None
+    noisy: bool
+    priors: Priors = field(repr=False)
+
+    @classmethod
+    def of(cls, index: Index, beliefs: Beliefs, describer: Describer, ranking: Calibrator | None, ways: str) -> Credo:
+        """Without a ranking, concepts are scored by the probability that any member is their instance."""
+        priors = Priors.of_entities(index.facts, index.instances)
+        return cls(index, beliefs, describer, ranking, ways == "independent", priors)
+
+    def supports(self, shape: Query) -> bool:  # noqa: ARG002
+        """Any query."""
+        return True
+
+    def candidates(self, level: Level) -> int:
+        return {Level.ENTITY: self.index.entities, Level.CONCEPT: self.index.concepts}[level]
+
+    def score(self, shape: Query, ids: Ids, level: Level) -> Scores:
+        """[B, N] degrees; a known concept has 1 and its expected number of members more, so that it ranks by coverage."""
+        ids = np.asarray(ids, np.int32)
+        parts = [
+            self._entities(shape, block) if level is Level.ENTITY else self._concepts(shape, block)
+            for block in self._blocks(ids)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, self.candidates(level)))
+
+    def degrees(self, shape: Query, ids: Ids, level: Level) -> Scores:
+        """[B, N] the probabilities of all candidates; what is known has 1."""
+        found = np.minimum(self.score(shape, ids, level), 1.0)
+        if level is Level.ENTITY:
+            entities = answer_rows(shape, np.asarray(ids, np.int32), self.index)[0]
+            found[entities.coordinates()] = 1.0
+        return found
+
+    def fuzzy_sets(self, shape: Query, ids: Ids) -> Floats:
+        """[B, E] the fuzzy sets of the queries."""
+        columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
+        return evaluate(shape, BeliefAlgebra(self.beliefs, columns, (len(ids), self.index.entities), self.noisy))
+
+    def ask(self, shape: Query, ids: Ids) -> Asked:
+        """The queries with their fuzzy sets and known answers."""
+        return Asked(shape, ids, self.fuzzy_sets(shape, ids), *answer_rows(shape, ids, self.index))
+
+    def _entities(self, shape: Query, ids: Ids) -> Scores:
+        columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
+        found = self.fuzzy_sets(shape, ids).astype(np.float64)
+        prior = evaluate(shape, PriorAlgebra(self.priors, columns))
+        if prior is not None and found.size:
+            frequency = prior()
+            found += TINY * frequency / np.maximum(frequency.max(1, keepdims=True), 1.0)
+        return found
+
+    def _concepts(self, shape: Query, ids: Ids) -> Scores:
+        asked = self.ask(shape, ids)
+        features, expected = self.describer.describe(asked, self.beliefs)
+        if self.ranking is None:
+            found = np.exp(features[:, :, 3])
+        else:
+            flat = self.ranking.logits(features.reshape(-1, features.shape[2]))
+            found = sigmoid(flat.reshape(features.shape[:2]))
+        hierarchy = self.index.instances.hierarchy
+        scores = raise_to_narrower(hierarchy, found).astype(np.float64) if len(hierarchy) else found.astype(np.float64)
+        rows, columns = asked.concepts.coordinates()
+        scores[rows, columns] = 1.0 + expected[rows, columns]
+        return scores
+
+    def _blocks(self, ids: Ids) -> Iterator[Ids]:
+        rows = max(1, _CELLS // max(self.index.entities, 20 * self.index.concepts, 1))
+        return (ids[start : start + rows] for start in range(0, len(ids), rows))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that is not in the facts, for `of_arrays`."""
+        beliefs = self.beliefs
+        found: dict[str, NDArray[Any]] = {
+            "links/starts": beliefs.starts,
+            "links/near": beliefs.near,
+            "links/far": beliefs.far,
+            "links/degrees": beliefs.degrees,
+            "describer/weights": self.describer.weights.astype(np.float16),
+        }
+        for name, edges in (("concepts", beliefs.concepts), ("members", beliefs.members)):
+            found |= {f"{name}/{part.name}": getattr(edges, part.name) for part in fields(Edges)}
+        return found | (self.ranking.arrays("ranking/") if self.ranking is not None else {})
+
+    @classmethod
+    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: CredoConfig) -> Credo:
+        index = Index.of(facts)
+        edges = {
+            name: Edges(*(arrays[f"{name}/{part.name}"] for part in fields(Edges))) for name in ("concepts", "members")
+        }
+        starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
+        beliefs = Beliefs(starts, near, far, degrees, edges["concepts"], edges["members"])
+        describer = Describer.of(index, arrays["describer/weights"].astype(np.float32))
+        ranking = Calibrator.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
+        return cls.of(index, beliefs, describer, ranking, config.ways)

@@ -1,0 +1,182 @@
+"""What a query's fuzzy set, its known answers and the hierarchy say about each concept: the features of the ranking.
+
+`Describer` is made from facts alone; the fuzzy set of the query comes from beliefs (`tarbox.models.beliefs`).
+"""
+
+# ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.execution.graph import Index
+from tarbox.execution.interpreter import evaluate
+from tarbox.kb.closure import Hierarchy, Rows
+from tarbox.kb.facts import Ids
+from tarbox.models.beliefs import Beliefs, share_out
+from tarbox.models.counting import PriorAlgebra, Priors
+from tarbox.query.algebra import Direction, Query, slots
+
+Floats = NDArray[np.float32]
+
+LEAST_MEMBER: Final = 1e-5
+"""Members of a query's set below this degree are not asked for their concepts."""
+FEATURES: Final = 17
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Queries of one shape with their fuzzy sets [B, E] and what is known: entities and concepts by query, and for each
+    concept how many of the entities it has."""
+
+    shape: Query
+    ids: Ids
+    sets_BE: Floats
+    entities: Rows
+    concepts: Rows
+    counts: Ids
+
+    def known(self) -> NDArray[np.bool_]:
+        """[B, E] which entities are known answers."""
+        found = np.zeros(self.sets_BE.shape, np.bool_)
+        found[self.entities.coordinates()] = True
+        return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Describer:
+    """The facts, prepared. `weights` [2R + C, C] predict concepts from the last relations and the known concepts."""
+
+    index: Index
+    priors: Priors
+    weights: Floats
+
+    @classmethod
+    def of(cls, index: Index, weights: Floats) -> Describer:
+        return cls(index, Priors.of_entities(index.facts, index.instances).of_concepts(index.instances), weights)
+
+    def describe(self, asked: Asked, beliefs: Beliefs) -> tuple[Floats, Floats]:
+        """([B, C, F] the features, [B, C] the expected number of members in each concept)."""
+        size, concepts = len(asked.ids), self.index.concepts
+        sums = self._sums(asked, beliefs)
+        known_BC = np.zeros((size, concepts), np.float32)
+        known_BC[asked.concepts.coordinates()] = 1.0
+        total = np.log(1e-6 - np.expm1(-sums[:, :3].sum(1)))
+        out = np.empty((size, concepts, FEATURES), np.float32)
+        for kind in range(3):
+            out[:, :, kind] = np.log(1e-6 + sums[:, kind])
+        out[:, :, 3] = total
+        out[:, :, 4] = np.log(1e-6 + sums[:, 3])
+        out[:, :, 5] = total - np.where(known_BC > 0, -20.0, total).max(1, initial=-20.0, keepdims=True)
+        prior = self._prior(asked)
+        out[:, :, 6] = np.log(1e-4 + prior)
+        out[:, :, 7] = self._linear(asked, known_BC)
+        out[:, :, 8], out[:, :, 9] = relatives(self.index.instances.hierarchy, known_BC)
+        members = self.index.instances.entities_of.sizes()
+        out[:, :, 10] = np.log1p(members)
+        out[:, :, 11] = self.index.instances.hierarchy.depth
+        out[:, :, 12] = np.log1p(asked.entities.sizes())[:, None]
+        out[:, :, 13] = np.log1p(known_BC.sum(1))[:, None]
+        out[:, :, 14] = np.log(1e-6 + sums[:, 4])
+        out[:, :, 15] = out[:, :, 6] - np.log(1e-4 + members / max(members.max(initial=1), 1))
+        out[:, :, 16] = np.log1p(asked.sets_BE.sum(1))[:, None]
+        return out, sums[:, 4]
+
+    def _sums(self, asked: Asked, beliefs: Beliefs) -> Floats:
+        from tarbox.models.belief_kernels import gather_concepts
+
+        typings, known = beliefs.concepts, asked.known()
+        sums = np.zeros((len(asked.ids), 5, self.index.concepts), np.float32)
+
+        def work(rows: slice) -> None:
+            gather_concepts(
+                typings.offsets,
+                typings.columns,
+                typings.degrees,
+                asked.sets_BE[rows],
+                known[rows],
+                LEAST_MEMBER,
+                sums[rows],
+            )
+
+        share_out(work, len(asked.ids))
+        return sums
+
+    def _prior(self, asked: Asked) -> Floats:
+        """[B, C] how often the concept ends the last relation, as counting takes it; the greatest is 1."""
+        columns = {slot.name: asked.ids[:, place] for place, slot in enumerate(slots(asked.shape))}
+        prior = evaluate(asked.shape, PriorAlgebra(self.priors, columns))
+        if prior is None:
+            return np.zeros((len(asked.ids), self.index.concepts), np.float32)
+        found = prior()
+        relative: Floats = (found / np.maximum(found.max(1, initial=0.0, keepdims=True), 1e-12)).astype(np.float32)
+        return relative
+
+    def _linear(self, asked: Asked, known_BC: Floats) -> Floats:
+        columns = {slot.name: asked.ids[:, place] for place, slot in enumerate(slots(asked.shape))}
+        directed = len(self.weights) - self.index.concepts
+        last = evaluate(asked.shape, LastRelations(columns, (len(asked.ids), directed)))
+        found: Floats = last @ self.weights[:directed] + known_BC @ self.weights[directed:]
+        return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LastRelations:
+    """[B, 2R] the directed relations that lead to the answers."""
+
+    columns: dict[str, Ids]
+    shape: tuple[int, int]
+
+    def entity(self, name: str) -> Floats:  # noqa: ARG002
+        return np.zeros(self.shape, np.float32)
+
+    def concept(self, name: str) -> Floats:
+        return self.entity(name)
+
+    def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002
+        found = np.zeros(self.shape, np.float32)
+        found[np.arange(self.shape[0]), self.columns[relation]] = 1.0
+        return found
+
+    def intersection(self, operands: Sequence[Floats]) -> Floats:
+        return reduce(np.maximum, operands)
+
+    def union(self, operands: Sequence[Floats]) -> Floats:
+        return reduce(np.maximum, operands)
+
+    def complement(self, operand: Floats) -> Floats:
+        return np.zeros_like(operand)
+
+
+def relatives(hierarchy: Hierarchy, known_BC: Floats) -> tuple[Floats, Floats]:
+    """[B, C] each: the share of its parents that are known (1 without parents), and of its parents' children."""
+    parents = hierarchy.parents
+    children = parents.transpose(len(hierarchy))
+    share = _means(known_BC, parents, 1.0)
+    return share, _means(_means(known_BC, children, 0.0), parents, 0.0)
+
+
+def _means(values_BC: Floats, rows: Rows, otherwise: float) -> Floats:
+    """[B, rows] the mean of the columns of each row."""
+    sizes = rows.sizes()
+    found = np.full((len(values_BC), len(sizes)), otherwise, np.float32)
+    filled = np.flatnonzero(sizes)
+    if len(filled):
+        sums = np.add.reduceat(values_BC[:, rows.columns], rows.offsets[filled], axis=1)
+        found[:, filled] = sums / sizes[filled]
+    return found
+
+
+def raise_to_narrower(hierarchy: Hierarchy, scores_BC: Floats) -> Floats:
+    """Each concept's score raised to the greatest of its sub-concepts'."""
+    below = hierarchy.descendants
+    return np.maximum.reduceat(scores_BC[:, below.columns], below.offsets[:-1], axis=1)

@@ -1,0 +1,181 @@
+"""FuzzQE: a query is a fuzzy set of blocks of entities (Chen, Hu and Sun 2022).
+
+Dimension i stands for a block of the universe. A query S is the degree, in [0, 1], to which it holds each block; an
+entity p is a distribution over blocks. The degree of an entity in a query is what is expected of its block, phi = S p.
+Conjunction, disjunction and negation are those of fuzzy logic, without parameters; only a relation is learnt:
+
+    S' = sigma(LayerNorm(W_r S + b_r)),    W_r = sum over j of a_rj M_j,    b_r = sum over j of a_rj v_j,
+
+with one set of bases for all relations (Schlichtkrull et al. 2018). The loss is the authors': log sigma of phi / Z less
+gamma, where Z is a constant of the query, which no rank depends on.
+
+Shape letters: B queries, K candidates per query, N nodes, D dimension, J bases.
+"""
+
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Final, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tarbox.core.errors import ConfigError
+from tarbox.execution.interpreter import evaluate
+from tarbox.models.alternatives import refuse_concept
+from tarbox.models.base import Columns, EntityModel, Sizes, columns
+from tarbox.models.fuzzy import T_NORMS, Logic, complement
+from tarbox.models.pairs import dot_pairs
+from tarbox.models.sets import widen
+from tarbox.query.algebra import Direction, Query
+
+REGULATORS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = MappingProxyType(
+    {"sigmoid": torch.sigmoid, "rectifier": lambda values: values.clamp(0, 1)}
+)
+"""What brings values into [0, 1]; `rectifier` is the bounded one, min(max(x, 0), 1)."""
+
+TINY: Final = 1e-12
+"""Added to the square of a length: an empty set has none to divide by."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FuzzQeConfig:
+    """The settings of `FuzzQe`.
+
+    `t_norm` is product, godel or lukasiewicz; `regulator` sigmoid or rectifier; `bases` are those of the relations'
+    matrices. Scores are `scale` phi / Z less `margin`. `norm` is 1 (entities are distributions, Z is 1) or 2 (entities
+    have the length 1, Z is the length of the query: phi / Z is their cosine). `initial_range` is the deviation of the
+    initial entities before the regulator.
+    """
+
+    dimension: int = 1000
+    bases: int = 50
+    t_norm: str = "product"
+    regulator: str = "sigmoid"
+    norm: int = 2
+    scale: float = 20.0
+    margin: float = 14.0
+    initial_range: float = 1.0
+
+    def __post_init__(self) -> None:
+        chosen: tuple[tuple[str, object, Iterable[object]], ...] = (
+            ("t_norm", self.t_norm, T_NORMS),
+            ("regulator", self.regulator, REGULATORS),
+            ("norm", self.norm, (1, 2)),
+        )
+        for name, value, choices in chosen:
+            if value not in choices:
+                raise ConfigError(f"{name} = {value!r}: choose one of {', '.join(map(str, choices))}")
+        for name, number in (("dimension", self.dimension), ("bases", self.bases), ("scale", self.scale)):
+            if not number > 0:
+                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+
+
+@final
+class FuzzQe(EntityModel):
+    """All queries over entities, as fuzzy sets of D blocks.
+
+    >>> from tarbox.query.templates import TEMPLATES
+    >>> model = FuzzQe(FuzzQeConfig(dimension=8, bases=2), Sizes(entities=5, concepts=0, relations=2))
+    >>> model.score(TEMPLATES["2in"].shape, torch.tensor([[0, 1, 3, 2]]), slice(0, 5)).shape
+    torch.Size([1, 5])
+    """
+
+    Config: ClassVar[type[FuzzQeConfig]] = FuzzQeConfig
+    recipe: ClassVar[str | None] = "fuzzqe"
+
+    def __init__(self, config: FuzzQeConfig, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.config = config
+        self.entities = nn.Parameter(torch.randn(max(sizes.entities, 1), config.dimension) * config.initial_range)
+        self.projection = Projection(config, sizes.directed)
+
+    def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
+        """[B, N]"""
+        with torch.no_grad():
+            sets_BD = self.sets(shape, ids_BS)
+            return self._logits(sets_BD @ self.blocks(self.entities[nodes]).T, sets_BD)
+
+    def score_candidates(self, shape: Query, ids_BS: Tensor, candidates_BK: Tensor) -> Tensor:
+        """[B, K]; few entities: the blocks of all, once; many: those of the candidates."""
+        sets_BD = self.sets(shape, ids_BS)
+        if candidates_BK.numel() >= len(self.entities):
+            return self._logits(dot_pairs(sets_BD, self.blocks(self.entities), candidates_BK), sets_BD)
+        blocks_BKD = self.blocks(functional.embedding(candidates_BK, self.entities))
+        return self._logits((blocks_BKD * sets_BD[:, None]).sum(-1), sets_BD)
+
+    def sets(self, shape: Query, ids_BS: Tensor) -> Tensor:
+        """[B, D] the degrees of blocks in each query."""
+        return evaluate(shape, _Sets(self, columns(shape, ids_BS), T_NORMS[self.config.t_norm]))
+
+    def blocks(self, entities: Tensor) -> Tensor:
+        """[..., D] how much of each entity is in each block."""
+        degrees = REGULATORS[self.config.regulator](entities)
+        return functional.normalize(degrees, p=self.config.norm, dim=-1, eps=1e-6)
+
+    def _logits(self, products_BN: Tensor, sets_BD: Tensor) -> Tensor:
+        """Of the products of queries and entities."""
+        degrees_BN = widen(products_BN)
+        if self.config.norm == 2:
+            degrees_BN = degrees_BN / sets_BD.square().sum(-1, keepdim=True).add(TINY).sqrt()
+        return self.config.scale * degrees_BN - self.config.margin
+
+
+@final
+class Projection(nn.Module):
+    """The fuzzy set that a relation leads to."""
+
+    def __init__(self, config: FuzzQeConfig, relations: int) -> None:
+        super().__init__()
+        self.regulate = REGULATORS[config.regulator]
+        self.weights = nn.Parameter(torch.empty(relations, config.bases))
+        self.bases = nn.Parameter(torch.empty(config.bases, config.dimension, config.dimension))
+        self.shifts = nn.Parameter(torch.zeros(config.bases, config.dimension))
+        self.norm = nn.LayerNorm(config.dimension)
+        nn.init.normal_(self.weights, std=config.bases**-0.5)
+        for basis in self.bases.data:
+            nn.init.xavier_uniform_(basis)
+
+    def forward(self, sets_BD: Tensor, relations_B: Tensor) -> Tensor:
+        """[B, D]; the sum over bases is taken within one product of matrices."""
+        weights_BJ = functional.embedding(relations_B, self.weights)
+        spread_BF = (weights_BJ[:, :, None] * sets_BD[:, None]).flatten(1)
+        moved_BD = widen(spread_BF @ self.bases.flatten(0, 1) + weights_BJ @ self.shifts)
+        found: Tensor = self.regulate(self.norm(moved_BD))
+        return found
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sets:
+    """The meaning of the nodes as degrees [B, D]."""
+
+    model: FuzzQe
+    columns: Columns
+    logic: Logic
+
+    def entity(self, name: str) -> Tensor:
+        values_BD = functional.embedding(self.columns[name], self.model.entities)
+        return REGULATORS[self.model.config.regulator](values_BD)
+
+    def concept(self, name: str) -> Tensor:
+        refuse_concept(name)
+
+    def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
+        found: Tensor = self.model.projection(operand, self.columns[relation])
+        return found
+
+    def intersection(self, operands: Sequence[Tensor]) -> Tensor:
+        return self.logic.intersection(operands)
+
+    def union(self, operands: Sequence[Tensor]) -> Tensor:
+        return self.logic.union(operands)
+
+    def complement(self, operand: Tensor) -> Tensor:
+        return complement(operand)

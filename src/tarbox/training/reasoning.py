@@ -1,0 +1,124 @@
+"""Training a model that is put together (`tarbox.models.scorer.Rehearsed`): two link predictors, then what they teach.
+
+::
+
+    RUN/
+      parts/rehearsal/    the predictor of the rehearsal: its checkpoint
+      parts/predictor/    the predictor of all facts
+      model.safetensors   what answers; once it is written, the parts are gone
+
+An interrupted run continues in the part it was in.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Final, final
+
+import torch
+
+from tarbox.core.config import read_config
+from tarbox.kb.facts import Facts
+from tarbox.kb.splits import hide
+from tarbox.models.complex import Complex, ComplexConfig
+from tarbox.models.credo import Credo, CredoConfig
+from tarbox.models.evidence import Evidence
+from tarbox.training.checkpoints import State
+from tarbox.training.events import Finished, Listener, Phase, Validated, tell
+from tarbox.training.failures import explained
+from tarbox.training.hardware import Hardware
+from tarbox.training.loop import Lessons, Trainer
+from tarbox.training.rehearsal import assemble, believe, rehearse
+from tarbox.training.run import RunFolder
+from tarbox.training.settings import Settings
+from tarbox.training.stopwatch import Clock
+from tarbox.training.validation import Validator
+
+PARTS: Final = "parts"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who listens to the run as a whole, who only to its last predictor, and the clock."""
+
+    listeners: Sequence[Listener]
+    recorders: Sequence[Listener]
+    clock: Clock = time.monotonic
+
+
+def train_reasoner(
+    settings: Settings, lessons: Lessons, hardware: Hardware, run: RunFolder, audience: Audience
+) -> State:
+    """Train, or continue; returns where training ended, `best` being the validation of the whole."""
+    began = audience.clock()
+    own = {key: value for key, value in settings.model.items() if key != "name"}
+    config = read_config(CredoConfig, own, "model")
+    rest = hide(lessons.facts, settings.seed, config.hidden)
+    everyone = [*audience.recorders, *audience.listeners]
+    tell(audience.listeners, Phase(f"rehearsal: a predictor of {_count(rest)} of {_count(lessons.facts)} facts"))
+    rehearsal = _predictor(settings, rest, hardware, run.path / PARTS / "rehearsal", audience.listeners)
+    tell(audience.listeners, Phase("the predictor of all facts"))
+    predictor = _predictor(settings, lessons.facts, hardware, run.path / PARTS / "predictor", everyone)
+    with explained(run.path):
+        tell(audience.listeners, Phase("what was hidden, and how far to believe a prediction"))
+        learnt = rehearse(rehearsal, rest, lessons.facts, config, settings.seed)
+        tell(audience.listeners, Phase("beliefs about all facts"))
+        beliefs = believe(predictor, Evidence.of(lessons.facts), learnt)
+        reasoner = assemble(lessons.facts, beliefs, learnt.ranking, config, settings.seed)
+        state = State(epoch=settings.stopping.epochs, seconds=audience.clock() - began, reason="all that was asked for")
+        levels = _validate(reasoner, settings, lessons, state, everyone, audience.clock)
+        arrays = {name: torch.from_numpy(array) for name, array in reasoner.arrays().items()}
+        run.write_best(arrays, {"levels": levels})
+    shutil.rmtree(run.path / PARTS, ignore_errors=True)
+    tell(everyone, Finished(state.epoch, round(state.seconds, 3), str(state.reason), state.best_epoch, state.best))
+    return state
+
+
+def _predictor(
+    settings: Settings, facts: Facts, hardware: Hardware, folder: Path, listeners: Sequence[Listener]
+) -> Complex:
+    """The trained link predictor of these facts, on the device."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {field.name for field in fields(ComplexConfig)}
+    model = {"name": "cqd", **{key: value for key, value in settings.model.items() if key in names}}
+    part = RunFolder(folder)
+    quiet = [_without_end(listener) for listener in listeners]
+    trainer = Trainer(replace(settings, model=model), Lessons(facts), hardware, part, quiet)
+    trainer.train(resume=part.has_checkpoint())
+    links = trainer.engine.model.links
+    assert isinstance(links, Complex)
+    return links.eval()
+
+
+def _without_end(listener: Listener) -> Listener:
+    """A listener that is not told that a part has finished: the run has not."""
+
+    def listen(event: object) -> None:
+        if not isinstance(event, Finished):
+            listener(event)  # type: ignore[arg-type]
+
+    return listen
+
+
+def _validate(
+    reasoner: Credo, settings: Settings, lessons: Lessons, state: State, listeners: Sequence[Listener], clock: Clock
+) -> dict[str, float]:
+    """The MRR of each level, where there is something to validate on."""
+    if lessons.valid is None or not len(lessons.valid):
+        return {}
+    began = clock()
+    levels = Validator.of(lessons.valid, lessons.excluded, settings.validation.queries)(reasoner)
+    if levels:
+        state.best, state.best_epoch = sum(levels.values()) / len(levels), state.epoch
+        spent = round(clock() - began, 3)
+        tell(listeners, Validated(state.epoch, round(state.seconds, 3), state.best, levels, True, spent))
+    return levels
+
+
+def _count(facts: Facts) -> str:
+    return f"{len(facts.heads) + len(facts.typed):,}"

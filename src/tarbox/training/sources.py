@@ -1,0 +1,176 @@
+"""What there is to learn from: the sources of samples that a knowledge base and a table of training queries give.
+
+One-hop queries are made from the assertions (the training queries that a benchmark samples are then left out): each
+assertion at entity level; at concept level each distinct query with each concept of an answer, under closure. Queries
+that the model has no meaning for are left out (ADR 0021). Typings are pairs of an entity and a concept or, where the
+model asks them, two kinds of query: `{e}` for its concepts and `C` for its members (ADR 0020).
+"""
+
+# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tarbox.benchmark.tables import OUTSIDE, Batch, Lists, QueryTable
+from tarbox.core.ids import Level
+from tarbox.kb.closure import Instances
+from tarbox.kb.facts import Facts
+from tarbox.models.base import Model, Task
+from tarbox.models.one_more_hop import MEMBERS, TYPES
+from tarbox.query.templates import TEMPLATES
+from tarbox.training.batches import (
+    TASKS,
+    BatchConfig,
+    Directions,
+    Kind,
+    Positives,
+    QuerySource,
+    Rows,
+    Source,
+    SubsumptionSource,
+    TypingSource,
+)
+from tarbox.training.negatives import Truths, distinct
+
+ONE_HOP: Final = TEMPLATES["1p"].shape
+Keys = NDArray[np.int64]
+
+
+def build_sources(
+    facts: Facts,
+    table: QueryTable | None,
+    config: BatchConfig,
+    tasks: Iterable[Task],
+    device: torch.device,
+    model: Model | None = None,
+) -> list[Source]:
+    """Everything there is to learn from, for the given tasks and, where one is given, the model."""
+    wanted = frozenset(tasks)
+    instances = Instances.of(facts)
+    widths = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}
+    levels = [level for level in Level if TASKS[level] in wanted and widths[level]]
+    sources: list[Source] = []
+    if config.one_hop:
+        sources += [_one_hop(facts, instances, level, config, device) for level in levels]
+    for batch in table.batches() if table is not None else ():
+        known = model is None or model.supports(batch.shape)
+        if known and batch.level in levels and not (config.one_hop and batch.shape == ONE_HOP):
+            sources.append(_of_batch(batch, widths[batch.level], config, device))
+    if Task.SUBSUMPTION in wanted and len(facts.subs):
+        sources.append(_subsumptions(facts, instances, device))
+    if Task.INSTANTIATION in wanted and len(facts.typed):
+        asked = model is not None and model.asks_typings
+        sources += (
+            _asked_typings(instances, config, device)
+            if asked
+            else [_typings(instances, len(facts.vocabulary.entities), device)]
+        )
+    return sources
+
+
+def one_hop_pairs(facts: Facts, instances: Instances, level: Level, directions: Directions) -> tuple[Keys, Keys]:
+    """(queries [G] as `directed relation * E + anchor`, sorted pairs as `query number * candidates + answer`)."""
+    entities = max(len(facts.vocabulary.entities), 1)
+    heads, tails, relations = (column.astype(np.int64) for column in (facts.heads, facts.tails, facts.relations))
+    asked, answers = [(2 * relations + 1) * entities + heads], [tails]
+    if directions is Directions.BOTH:
+        asked, answers = [*asked, 2 * relations * entities + tails], [*answers, heads]
+    queries, numbers = np.unique(np.concatenate(asked), return_inverse=True)
+    answer = np.concatenate(answers)
+    if level is Level.CONCEPT:
+        origin, concepts = instances.concepts_of.gather(answer.astype(np.int32))
+        return queries, distinct(numbers[origin] * len(instances.hierarchy) + concepts)
+    return queries, distinct(numbers * entities + answer)
+
+
+def _one_hop(
+    facts: Facts, instances: Instances, level: Level, config: BatchConfig, device: torch.device
+) -> QuerySource:
+    queries, pairs = one_hop_pairs(facts, instances, level, config.directions)
+    width = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}[level]
+    slots = np.stack(np.divmod(queries, max(len(facts.vocabulary.entities), 1)), axis=1)
+    return _of_pairs(Kind(level, ONE_HOP), slots, (pairs, width), config, device)
+
+
+def _of_pairs(
+    kind: Kind, slots_GS: Keys, answers: tuple[Keys, int], config: BatchConfig, device: torch.device
+) -> QuerySource:
+    """A sample for each answer: `answers` are the sorted keys `query * width + answer`, and the width."""
+    pairs, width = answers
+    groups, values = np.divmod(pairs, width)
+    rows = Rows(
+        _tensor(groups, device),
+        torch.arange(len(pairs), device=device),
+        torch.ones(len(pairs), dtype=torch.int64, device=device),
+        _tensor(values, device),
+        _weights(np.bincount(groups, minlength=len(slots_GS))[groups], config, device),
+    )
+    return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(pairs, width, device))
+
+
+def _of_batch(batch: Batch, width: int, config: BatchConfig, device: torch.device) -> QuerySource:
+    """The queries of a table that have a positive."""
+    inside = [_keys(lists, width) for lists in (batch.targets, batch.known)]
+    truths = distinct(np.concatenate(inside))
+    pairs = truths if config.positives is Positives.ALL else distinct(inside[0])
+    groups, values = np.divmod(pairs, width)
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    asked, sizes = groups[starts], np.diff(starts, append=len(groups))
+    answers = np.bincount(truths // width, minlength=len(batch))[asked]
+    asked_, starts_, sizes_, values_ = (_tensor(column, device) for column in (asked, starts, sizes, values))
+    rows = Rows(asked_, starts_, sizes_, values_, _weights(answers, config, device))
+    return QuerySource(
+        Kind(batch.level, batch.shape), _tensor(batch.ids, device), rows, Truths.of_keys(truths, width, device)
+    )
+
+
+def _weights(answers: Keys, config: BatchConfig, device: torch.device) -> Tensor | None:
+    """The weights of samples whose queries have so many answers; none where all weigh the same."""
+    if not config.subsampling:
+        return None
+    return torch.from_numpy((answers + 4.0) ** -0.5).to(device=device, dtype=torch.float32)
+
+
+def _keys(lists: Lists, width: int) -> Keys:
+    """`query * width + answer` of all answers in the vocabulary."""
+    inside = lists.values != OUTSIDE
+    keys: Keys = lists.owners()[inside] * width + lists.values[inside].astype(np.int64)
+    return keys
+
+
+def _subsumptions(facts: Facts, instances: Instances, device: torch.device) -> SubsumptionSource:
+    size = len(instances.hierarchy)
+    below, above = instances.hierarchy.ancestors.coordinates()
+    truths = Truths.of_keys(below.astype(np.int64) * size + above, size, device)
+    return SubsumptionSource(_tensor(facts.subs, device), _tensor(facts.supers, device), truths)
+
+
+def _typings(instances: Instances, entities: int, device: torch.device) -> TypingSource:
+    size = len(instances.hierarchy)
+    typed, types = instances.concepts_of.coordinates()
+    truths = Truths.of_keys(typed.astype(np.int64) * size + types, size, device)
+    return TypingSource(_tensor(typed, device), _tensor(types, device), truths, entities)
+
+
+def _asked_typings(instances: Instances, config: BatchConfig, device: torch.device) -> list[Source]:
+    """The typings as queries: from each entity to its concepts, and from each concept to its members."""
+    sources: list[Source] = []
+    for kind, rows, width in (
+        (Kind(Level.CONCEPT, TYPES, Task.INSTANTIATION), instances.concepts_of, len(instances.hierarchy)),
+        (Kind(Level.ENTITY, MEMBERS, Task.INSTANTIATION), instances.entities_of, len(instances.concepts_of)),
+    ):
+        asked, answers = (column.astype(np.int64) for column in rows.coordinates())
+        slots = np.arange(len(rows), dtype=np.int64)[:, None]
+        sources.append(_of_pairs(kind, slots, (distinct(asked * width + answers), width), config, device))
+    return sources
+
+
+def _tensor(column: NDArray[np.int32] | Keys, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(column, np.int64)).to(device)

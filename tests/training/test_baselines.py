@@ -1,0 +1,177 @@
+"""The baselines trained on academia: loss curves, both levels, and what they have no meaning for."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tarbox.benchmark.folder import open_benchmark
+from tarbox.cli.train import _tables
+from tarbox.core.errors import QueryError
+from tarbox.evaluation.evaluator import rank_table
+from tarbox.kb.closure import Instances
+from tarbox.models.base import Task
+from tarbox.models.registry import find_model
+from tarbox.models.saved import open_run
+from tarbox.service.reasoner import Reasoner
+from tarbox.training.events import Event, Started, read_metrics
+from tarbox.training.hardware import HardwareConfig, open_hardware
+from tarbox.training.loop import build_engine
+from tarbox.training.run import read_tensors
+from tarbox.training.session import Surroundings, lessons_of, resume, start
+from tarbox.training.settings import Settings, read_recipe, resolve
+from tarbox.training.validation import Validator
+
+GOLDEN = Path(__file__).parent / "golden"
+BASELINES = {
+    "gqe": {"dimension": 16},
+    "q2b": {"dimension": 16},
+    "beta": {"dimension": 8, "hidden": 32, "margin": 12.0},
+    "fuzzqe": {"dimension": 24, "bases": 4},
+}
+FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
+NEGATED = "(inverse investigates value GeoffreyHinton) and not (inverse uses value Google)"
+EACH = pytest.mark.parametrize("name", BASELINES)
+
+
+def small(name: str, **tables: object) -> Settings:
+    """The recipe of the model, made small."""
+    given = {
+        "model": BASELINES[name],
+        "negatives": {"count": 8},
+        "batches": {"size": 1024},
+        "optimizer": {"rate": 0.03},
+        "stopping": {"epochs": 3},
+        "validation": {"every": 3},
+    }
+    return resolve([read_recipe(name), given, tables])
+
+
+@pytest.fixture(scope="module", params=BASELINES)
+def run(request: pytest.FixtureRequest, bench: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("baselines") / str(request.param)
+    heard: list[Event] = []
+    start(bench, folder, small(request.param), Surroundings([heard.append]))
+    (begun,) = (event for event in heard if isinstance(event, Started))
+    assert begun.left_out == (("2in",) if request.param in ("gqe", "q2b") else ())
+    return folder
+
+
+def test_the_loss_curve_on_academia(run: Path) -> None:
+    """A change of the curve is a change of training: TARBOX_UPDATE_GOLDEN=1 accepts it."""
+    golden = GOLDEN / f"academia_{run.name}.json"
+    found = [line["losses"] for line in read_metrics(run) if line["event"] == "epoch"]
+    if os.environ.get("TARBOX_UPDATE_GOLDEN") == "1":
+        golden.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    wanted = json.loads(golden.read_text(encoding="utf-8"))
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-3)
+    assert set(found[0]) == {"entity", "concept", "instantiation"}
+    for task, first in found[0].items():
+        assert found[-1][task] < 0.8 * first
+
+
+def test_training_is_of_use_at_both_levels(run: Path, bench: Path) -> None:
+    benchmark = open_benchmark(bench)
+    validator = Validator(benchmark.table("valid"), benchmark.excluded())
+    fresh = build_engine(small(run.name), lessons_of(benchmark), open_hardware(HardwareConfig("cpu"))).model
+    before, after = validator(fresh), validator(open_run(run).scorer())
+    assert after["entity"] > before["entity"]
+    assert after["concept"] > 1.2 * before["concept"]
+
+
+def test_a_reasoner_answers_at_both_levels(run: Path) -> None:
+    reasoner = Reasoner.load(run)
+    for query in (FIGURE_1, "Person and (worksAt some University)"):
+        answers = reasoner.answer(query, 6)
+        assert len(answers.entities) == len(answers.concepts) == 6
+    assert len(reasoner.members("Researcher", 8)) == 8
+    if run.name in ("gqe", "q2b"):
+        with pytest.raises(QueryError, match=f"{run.name} has no meaning for 'not'"):
+            reasoner.answer(NEGATED, 6)
+    else:
+        assert len(reasoner.answer(NEGATED, 6).entities) == 6
+
+
+def test_a_table_is_ranked_without_what_the_model_lacks(run: Path, bench: Path) -> None:
+    table = open_benchmark(bench).table("test")
+    done: list[int] = []
+    ranked = rank_table(open_run(run).scorer(), table, progress=done.append)
+    assert sum(done) == len(table)
+    lacking = run.name in ("gqe", "q2b")
+    assert ranked.left_out == (("2in",) if lacking else ())
+    assert ("2in" in ranked.table.texts("template")) != lacking
+    assert len(ranked.ranks) == len(ranked.rows())
+
+
+@EACH
+def test_a_step_has_no_size_that_depends_on_the_data(name: str, bench: Path) -> None:
+    """Else it could not be recorded as a CUDA graph: fake tensors refuse what would have to look at values."""
+    engine = build_engine(small(name), lessons_of(open_benchmark(bench)), open_hardware(HardwareConfig("cpu")))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        loss, _ = engine._losses(engine._draw())
+        loss.backward()
+    assert loss.shape == ()
+
+
+def test_typings_are_learnt_as_queries_in_both_directions(bench: Path) -> None:
+    benchmark = open_benchmark(bench)
+    engine = build_engine(small("gqe"), lessons_of(benchmark), open_hardware(HardwareConfig("cpu")))
+    typings = Instances.of(benchmark.store.facts).concepts_of
+    sources = {source.name: source for source in engine.portions.sources if source.task is Task.INSTANTIATION}
+    assert set(sources) == {"concept: {?e1}", "entity: ?c1"}
+    for name, source in sources.items():
+        assert len(source) == len(typings.columns)
+        draw = source.draw(torch.arange(len(source)), engine.sampler)
+        asked, answers = draw.first[:, 0].numpy(), draw.second.numpy()
+        for row in range(0, len(asked), 7):
+            pairs = [(asked[row], answer) for answer in answers[row]]
+            held = [c in typings[e] for e, c in (pairs if name.startswith("concept") else [p[::-1] for p in pairs])]
+            assert held[0]
+            assert not any(np.array(held[1:])[draw.valid_BM[row].numpy()])
+
+
+def test_subsampling_weighs_queries_by_their_answers(bench: Path) -> None:
+    """1 / sqrt(answers + 4), as BetaE has it."""
+    lessons = lessons_of(open_benchmark(bench))
+    hardware = open_hardware(HardwareConfig("cpu"))
+    engine = build_engine(small("gqe"), lessons, hardware)
+    source = next(source for source in engine.portions.sources if source.name == "entity: ?r1 value ?e1")
+    draw = source.draw(torch.arange(len(source)), engine.sampler)
+    queries, answers = np.unique(draw.first.numpy(), axis=0, return_inverse=True)
+    counts = np.bincount(answers.flatten(), minlength=len(queries))[answers.flatten()]
+    assert draw.weights_B is not None
+    np.testing.assert_allclose(draw.weights_B.numpy(), 1 / np.sqrt(counts + 4), rtol=1e-6)
+    plain = build_engine(small("gqe", batches={"subsampling": False}), lessons, hardware)
+    assert all(s.draw(torch.arange(2), plain.sampler).weights_B is None for s in plain.portions.sources)
+
+
+@EACH
+def test_a_model_has_a_recipe_of_its_own(name: str) -> None:
+    """What `tarbox train --model NAME` takes where neither a recipe nor a file is named."""
+    settings = resolve(_tables(None, None, ["epochs=7"], name), name)
+    assert (settings.model_name, settings.negatives.count, settings.objective.loss) == (name, 128, "margin")
+    assert settings.stopping.epochs == 7
+    assert settings.model == resolve([read_recipe(name)]).model
+    assert settings.model["dimension"] == find_model(name).Config().dimension
+    academia = resolve(_tables("academia", None, [], name), name)
+    assert (academia.model_name, academia.negatives.count) == (name, 4)
+
+
+def test_a_resumed_run_goes_on_bit_by_bit(bench: Path, tmp_path: Path) -> None:
+    name = "q2b"
+    short = {"stopping": {"epochs": 2}, "validation": {"every": 1, "queries": 2}, "batches": {"size": 4096}}
+    start(bench, tmp_path / "whole", small(name, **short, optimizer={"decay": "constant"}))
+    start(
+        bench, tmp_path / "parts", small(name, **{**short, "stopping": {"epochs": 1}}, optimizer={"decay": "constant"})
+    )
+    resume(tmp_path / "parts", {"stopping": {"epochs": 2}})
+    one, two = (read_tensors(tmp_path / folder / "last.safetensors")[0] for folder in ("whole", "parts"))
+    assert all(torch.equal(tensor, two[key]) for key, tensor in one.items())
