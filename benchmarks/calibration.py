@@ -78,7 +78,7 @@ def ask_every_fact(earlier: Facts, later: Facts) -> dict[str, Any]:
     ways, answers = np.divmod(links, entities)
     asked = np.unique(ways[hard])
     inside = np.isin(ways, asked)
-    place = np.searchsorted(asked, ways)
+    place = np.asarray(np.searchsorted(asked, ways))
     found: dict[str, Any] = {"slots": np.stack(np.divmod(asked, entities), axis=1).astype(np.int32)}
     for name, chosen in (("target", inside & hard), ("known", inside & ~hard)):
         found[f"{name}_offsets"] = np.searchsorted(place[chosen], np.arange(len(asked) + 1))

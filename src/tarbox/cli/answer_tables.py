@@ -15,10 +15,10 @@ from rich.tree import Tree
 
 from tarbox.core.ids import Role
 from tarbox.kb.terms import from_ntriples
-from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.answers import PREDICTED, Answers, ConceptAnswer, EntityAnswer
 
 if TYPE_CHECKING:
-    from tarbox.service.explanations import Explanation
+    from tarbox.service.explanations import Explanation, Support
     from tarbox.service.knowledge_base import KnowledgeBase
 
 BAR = 8
@@ -39,14 +39,18 @@ class Form(Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why: the members of every part of a query, and for predicted answers (by IRI) a sentence each."""
+    """Why: the members of every part of a query, and for predicted answers (by IRI) the facts they would follow from.
+
+    JSON has a sentence for each of these.
+    """
 
     tree: Explanation | None = None
-    predicted: Mapping[str, str] = field(default_factory=dict)
+    predicted: Mapping[str, Support] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         tree = {} if self.tree is None else {"explanation": self.tree.to_json()}
-        return tree | ({"predictions": dict(self.predicted)} if self.predicted else {})
+        told = {iri: support.sentence for iri, support in self.predicted.items()}
+        return tree | ({"predictions": told} if told else {})
 
 
 @final
@@ -91,8 +95,8 @@ class Printer:
         console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
         if reasons.tree is not None:
             console.print(_tree(reasons.tree))
-        for sentence in reasons.predicted.values():
-            console.print(Text(sentence))
+        for support in reasons.predicted.values():
+            console.print(_support_tree(support))
         if self.many:
             console.print()
 
@@ -181,3 +185,12 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value).replace("\t", " ").replace("\n", " ")
+
+
+def _support_tree(support: Support) -> Tree:
+    """What would carry a prediction, step by step; predicted steps in colour."""
+    predicted = {edge.step for edge in support.edges if edge.status == PREDICTED}
+    tree = Tree(Text(f"{support.nodes[0].label} is predicted"))
+    for number, step in enumerate(support.steps):
+        tree.add(Text(step, style="yellow" if number in predicted else "dim"))
+    return tree

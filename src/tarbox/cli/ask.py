@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer, Reasons
     from tarbox.query.algebra import Query
     from tarbox.service.answers import Answers
+    from tarbox.service.explanations import Support
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
 
 BATCH: Final = 64
 EXPLAINED: Final = 3
-"""How many predictions `--explain` gives reasons for."""
+"""How many predictions of each kind `--explain` gives reasons for."""
 
 
 def ask(
@@ -38,6 +39,9 @@ def ask(
         bool,
         typer.Option("--explain", help="Show the members of every part of the query, and why predictions are made."),
     ] = False,
+    order: Annotated[
+        str, typer.Option("--order", metavar="ORDER", help="Of the concepts: descriptive, probability or similarity.")
+    ] = "descriptive",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; with --file one object a line.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="Answer the queries of this file, one a line.")] = None,
@@ -53,11 +57,15 @@ def ask(
         raise typer.BadParameter("give --json or --tsv, not both")
     from tarbox.cli.answer_tables import Form, Printer
     from tarbox.service.knowledge_base import KnowledgeBase
+    from tarbox.service.ordering import Order
 
+    if order not in Order.__members__.values():
+        raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
     reasoner = _open_reasoner(source)
     kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    question = Question(kb, Printer(kb, form, many=file is not None), k or None, sparql, explain, reasoner)
+    printer = Printer(kb, form, many=file is not None)
+    question = Question(kb, printer, k or None, sparql, explain, reasoner, order)
     rejected = 0
     if prompting:
         from tarbox.cli.prompt import converse
@@ -87,6 +95,7 @@ class Question:
     sparql: bool = False
     explain: bool = False
     reasoner: Reasoner | None = None
+    order: str = "descriptive"
 
     def put(self, text: str) -> None:
         self._show([(text, self.kb.parse(text, self.sparql))])
@@ -113,10 +122,12 @@ class Question:
 
     def _answer(self, asked: Sequence[tuple[str, Query]]) -> list[Answers]:
         from tarbox.service.answering import Question as Asked
+        from tarbox.service.ordering import Order
 
         if self.reasoner is not None:
-            return self.reasoner.answer_many([Asked(query, self.k, text) for text, query in asked])
-        found = self.kb.answer_many([query for _, query in asked], self.k)
+            order = Order(self.order)
+            return self.reasoner.answer_many([Asked(query, self.k, text, order) for text, query in asked])
+        found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
         return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
 
     def _reasons(self, query: Query, answers: Answers) -> Reasons:
@@ -126,8 +137,10 @@ class Question:
         from tarbox.service.answers import PREDICTED
         from tarbox.service.explanations import explain
 
-        best = islice((answer.iri for answer in answers.entities if answer.status == PREDICTED), EXPLAINED)
-        told = {iri: self.reasoner.explain(query, iri, Role.ENTITY).sentence for iri in best} if self.reasoner else {}
+        told: dict[str, Support] = {}
+        for role, listed in ((Role.ENTITY, answers.entities), (Role.CONCEPT, answers.concepts)):
+            best = islice((answer.iri for answer in listed if answer.status == PREDICTED), EXPLAINED)
+            told |= {iri: self.reasoner.explain(query, iri, role) for iri in best} if self.reasoner else {}
         return Reasons(explain(query, self.kb), told)
 
     def describe(self, file: Path) -> int:

@@ -30,7 +30,7 @@ QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to build in.")] = Path("demo"),
 ) -> None:
-    """Build the embedded knowledge base `academia`, train TAR on it, and answer questions at both levels."""
+    """Build the embedded knowledge base `academia`, train on it, and answer questions at both levels."""
     from rich.console import Console
 
     from tarbox.cli.answer_tables import Form, Printer
@@ -50,7 +50,10 @@ def demo(
         console.print(f"  tarbox ask {run} '{query}'\n", style="cyan", soft_wrap=True)
         Question(reasoner.kb, Printer(reasoner.kb, Form.SCREEN), k=12, reasoner=reasoner).put(query)
         console.print()
-    console.print("Known answers follow from the facts it was given; predicted ones are the model's. Go on with:")
+    console.print(
+        "Known answers follow from the facts it was given. The degree of a predicted one is the probability that it is "
+        "among the facts held out. Go on with:"
+    )
     console.print(f"  tarbox ask {run} 'Company and uses some (inverse introducedBy some Researcher)'", style="cyan")
     console.print(f"  tarbox concept {run} AIResearcher", style="cyan")
     console.print(f"  tarbox serve {run}", style="cyan")
@@ -58,7 +61,7 @@ def demo(
 
 
 def _train(store: Path, bench: Path, run: Path, console: Console) -> Reasoner:
-    """TAR on a small benchmark of the store: a tenth of the facts are held out, so there is something to predict."""
+    """Credo on a small benchmark of the store: a tenth of the facts are held out, so there is something to predict."""
     import shutil
 
     from tarbox.benchmark.building import build_benchmark
@@ -70,18 +73,13 @@ def _train(store: Path, bench: Path, run: Path, console: Console) -> Reasoner:
     from tarbox.training.settings import read_recipe, resolve
 
     began = time.monotonic()
-    console.print("Training TAR on 90% of the facts; the others are held out to be predicted ...")
+    console.print("Training the reasoner on 90% of the facts; the others are held out to be predicted ...")
     if run.exists():
         shutil.rmtree(run)
     options = BenchmarkOptions(counts=COUNTS, workers=os.cpu_count() or 1)
     build_benchmark(open_store(store).facts, options, bench)
     with Narrator() as narrator:
-        state = start(
-            bench,
-            run,
-            resolve([read_recipe("academia"), {"stopping": {"minutes": 0.8}}], "tar"),
-            Surroundings([narrator]),
-        )
-    best = f", best validation MRR {100 * state.best:.1f}" if state.best is not None else ""
-    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s: {state.epoch} epochs{best}.\n")
+        state = start(bench, run, resolve([read_recipe("credo-small")], "credo"), Surroundings([narrator]))
+    best = f": validation MRR {100 * state.best:.1f}" if state.best is not None else ""
+    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s{best}.\n")
     return Reasoner.load(run)

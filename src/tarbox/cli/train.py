@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +14,10 @@ from tarbox.core.errors import ConfigError
 if TYPE_CHECKING:
     from tarbox.core.config import Table
     from tarbox.training.checkpoints import State
+
+
+DEFAULT: Final = "credo"
+"""The model that is trained where none is named."""
 
 
 class Without(Enum):
@@ -39,7 +43,9 @@ def train(
     ] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder to write.")],
-    model: Annotated[str | None, typer.Option(help="A registered name or package.module:Class.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A registered name or package.module:Class; credo if nothing says otherwise.")
+    ] = None,
     recipe: Annotated[str | None, typer.Option(help="Settings that tarbox ships: academia, biomed, yago4, ...")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings as TOML.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value; may be repeated.")] = None,
@@ -67,6 +73,8 @@ def train(
         return
     if source is None:
         raise typer.BadParameter("name a benchmark or a store to train on, or --resume")
+    if [model, recipe, config] == [None] * 3:
+        model = DEFAULT
     if without:
         options["objective"] = {"without": [task.value for task in without]}
     if seed is not None:

@@ -24,6 +24,7 @@ from tarbox.service.answering import CACHED, Answerer, Question
 from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.batching import Batcher
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.ordering import Order
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Asked:
     query: Query | None
     k: int
     came: float
+    order: Order = Order.DESCRIPTIVE
 
 
 @final
@@ -57,11 +59,11 @@ class Desk:
         self._given_up: set[Future[Any]] = set()
         self._batcher: Batcher[Asked, bytes | TarboxError] = Batcher(self._answer_batch, report=metrics.note_batch)
 
-    async def answer(self, text: str, k: int, sparql: bool) -> bytes:
+    async def answer(self, text: str, k: int, sparql: bool, order: Order = Order.DESCRIPTIVE) -> bytes:
         """Both lists of answers as JSON; raises what is wrong with the query."""
         came = time.perf_counter()
         query = await self.parse(text, sparql) if sparql or len(text) > SHORT else None
-        found = await self._batcher.ask(Asked(text, query, k, came))
+        found = await self._batcher.ask(Asked(text, query, k, came, order))
         if isinstance(found, TarboxError):
             raise found
         return found
@@ -108,7 +110,7 @@ class Desk:
         questions: dict[int, Question] = {}
         for place, asked in enumerate(batch):
             try:
-                questions[place] = Question(asked.query or self.read(asked.text), asked.k, asked.text)
+                questions[place] = Question(asked.query or self.read(asked.text), asked.k, asked.text, asked.order)
             except TarboxError as error:
                 outcomes[place] = error
         for place, found in zip(questions, self._answers(list(questions.values())), strict=True):

@@ -16,6 +16,7 @@ from tarbox.http.desk import Desk, encode
 from tarbox.http.problems import MEDIA_TYPE, Problem, problem
 from tarbox.http.schemas import (
     FIGURE_1,
+    ORDERED,
     AnswerReply,
     AnswerRequest,
     CompletionItem,
@@ -30,6 +31,7 @@ from tarbox.http.schemas import (
 from tarbox.http.settings import MOST_ANSWERS
 from tarbox.service.completion import complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
+from tarbox.service.ordering import Order
 
 JSON: Final = "application/json"
 _PROBLEM: Final = {"model": Problem, "content": {MEDIA_TYPE: {}}}
@@ -65,14 +67,16 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
         query: Text,
         language: Language = Language.MANCHESTER,
         k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many answers of each kind.")] = 10,
+        order: Annotated[Order, Query(description=ORDERED)] = Order.DESCRIPTIVE,
     ) -> Response:
         """Answer a query with entities and with the concepts that describe them."""
-        return json_reply(await desk.answer(query, k, language is Language.SPARQL))
+        return json_reply(await desk.answer(query, k, language is Language.SPARQL, order))
 
     @router.post("/answer", response_model=AnswerReply, responses=failures(), operation_id="answer_posted")
     async def answer_posted(request: Annotated[AnswerRequest, Body()]) -> Response:
         """Answer a query that is too long for an address."""
-        return json_reply(await desk.answer(request.query, request.k, request.language is Language.SPARQL))
+        sparql = request.language is Language.SPARQL
+        return json_reply(await desk.answer(request.query, request.k, sparql, request.order))
 
 
 def _add_queries(router: APIRouter, desk: Desk) -> None:

@@ -8,9 +8,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tarbox.http.settings import MOST_ANSWERS
+from tarbox.service.ordering import Order
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 _NS = "https://tarbox.example/academia#"
+
+
+ORDERED = (
+    "The order of the concepts, known and predicted ones each: by coverage times specificity, by degree, or by the "
+    "paper's Jensen-Shannon similarity."
+)
 
 
 class Language(StrEnum):
@@ -42,10 +49,15 @@ class AnswerRequest(BaseModel):
     query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
     language: Language = Language.MANCHESTER
     k: int = Field(10, ge=1, le=MOST_ANSWERS, description="How many answers of each kind.", strict=True)
+    order: Order = Field(Order.DESCRIPTIVE, description=ORDERED)
 
 
 class EntityItem(BaseModel):
-    """An entity: `iri` in N-Triples form, `name` as a query can say it."""
+    """An entity: `iri` in N-Triples form, `name` as a query can say it.
+
+    `degree` is 1 for a known answer. For a predicted one it is a probability where the model has probabilities
+    (`credo`), else a place between the query's median candidate (0) and its best (1).
+    """
 
     iri: str
     label: str
@@ -62,7 +74,7 @@ class ConceptItem(EntityItem):
 
 
 class AnswerReply(BaseModel):
-    """Both lists of answers; the counts are of all there are."""
+    """Both lists of answers; the counts are of all there are: known, or predicted with a degree of 0.001 or more."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -117,13 +129,17 @@ class Node(BaseModel):
 
 
 class Edge(BaseModel):
-    """A fact, from the node `source` to the node `target`; `step` is its place in the steps, from zero."""
+    """A fact, from the node `source` to the node `target`; `step` is its place in the steps, from zero.
+
+    `degree` is 1 for a known fact, a predicted one's probability where the model has probabilities, else null.
+    """
 
     source: str
     target: str
     label: str
     status: Literal["known", "predicted"]
     step: int
+    degree: float | None = Field(ge=0, le=1)
 
 
 class ExplanationReply(BaseModel):

@@ -16,6 +16,10 @@ from tarbox.kb.facts import Ids
 Floats = NDArray[np.float32]
 Sums = NDArray[np.float64]
 Offsets = NDArray[np.int64]
+Links = tuple[Offsets, Ids, Ids, Floats]
+"""`starts`, `near`, `far` and `degrees` of `tarbox.models.beliefs.Beliefs`."""
+Typings = tuple[Offsets, Ids, Floats]
+"""`offsets`, `columns` and `degrees` of `tarbox.models.beliefs.Edges`."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 FEW: Final = 32
@@ -27,10 +31,9 @@ def _compiled(function: F) -> F:
 
 
 @_compiled
-def follow(
-    starts: Offsets, near: Ids, far: Ids, degrees: Floats, relations: Ids, sets_BE: Floats, noisy: bool, out_BE: Floats
-) -> None:
+def follow(links: Links, relations: Ids, sets_BE: Floats, noisy: bool, out_BE: Floats) -> None:
     """Row by row: out[x] = the strongest sets[y] * degree over edges y to x, or with `noisy` 1 - prod(1 - that)."""
+    starts, near, far, degrees = links
     entities = sets_BE.shape[1]
     members = np.empty(FEW, np.int64)
     for row in range(len(relations)):
@@ -69,23 +72,17 @@ def _add(out_BE: Floats, row: int, entity: int, strength: float, noisy: bool) ->
 
 @_compiled
 def gather_concepts(
-    offsets: Offsets,
-    concepts: Ids,
-    degrees: Floats,
-    sets_BE: Floats,
-    known_BE: NDArray[np.bool_],
-    least: float,
-    sums_BKC: Floats,
+    typings: Typings, sets_BE: Floats, known_BE: NDArray[np.bool_], least: float, sums_BKC: Floats
 ) -> None:
     """What the members of each set say of each concept, by row: sums of -log(1 - p) over its witnesses, where [0] has
     predicted members with known typings, [1] known members with predicted typings, [2] both predicted; [3] the
     strongest of all these; [4] the expected number of members in the concept."""
+    offsets, concepts, degrees = typings
     for row in range(len(sets_BE)):
         for entity in range(sets_BE.shape[1]):
-            strength = sets_BE[row, entity]
-            if strength < least:
+            strength, known = sets_BE[row, entity], known_BE[row, entity]
+            if strength < least and not known:
                 continue
-            known = known_BE[row, entity]
             for place in range(offsets[entity], offsets[entity + 1]):
                 concept, degree = concepts[place], degrees[place]
                 chance = degree if known else strength * degree

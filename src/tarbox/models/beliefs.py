@@ -146,7 +146,7 @@ class BeliefAlgebra:
         edges = (beliefs.starts, beliefs.near, beliefs.far, beliefs.degrees)
 
         def work(rows: slice) -> None:
-            follow(*edges, relations[rows], operand[rows], self.noisy, found[rows])
+            follow(edges, relations[rows], operand[rows], self.noisy, found[rows])
 
         share_out(work, len(relations))
         return found

@@ -79,7 +79,7 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def fit_calibrator(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: str = "cpu") -> Calibrator:
-    """By cross entropy over all samples."""
+    """By cross entropy over all samples; without any, nothing is believed."""
     import torch
     from torch.nn import functional
 
@@ -114,9 +114,7 @@ def fit_network(
     """The network with least `loss(logits [b], rows [b])` over rows drawn at random; features may be [N, K, F] too."""
     import torch
 
-    flat = features_NF.reshape(-1, features_NF.shape[-1])
-    mean, deviation = flat.mean(0, dtype=np.float64), np.maximum(flat.std(0, dtype=np.float64), 1e-3)
-    mean, deviation = mean.astype(np.float32), deviation.astype(np.float32)
+    mean, deviation = _moments(features_NF.reshape(-1, features_NF.shape[-1]))
     inputs = ((torch.from_numpy(features_NF) - torch.from_numpy(mean)) / torch.from_numpy(deviation)).to(fit.device)
     network = _build(inputs.shape[-1], fit.hidden, fit.start, fit.seed).to(fit.device)
     random = torch.Generator(fit.device).manual_seed(fit.seed)
@@ -131,6 +129,14 @@ def fit_network(
         schedule.step()
     layers = tuple(parameter.detach().cpu().numpy() for parameter in network.parameters())
     return Calibrator(mean, deviation, layers)
+
+
+def _moments(features_NF: Floats) -> tuple[Floats, Floats]:
+    """[F] each: means and deviations, 0 and 1 of nothing; one of 0 is no divisor."""
+    if not len(features_NF):
+        return np.zeros(features_NF.shape[1], np.float32), np.ones(features_NF.shape[1], np.float32)
+    mean, deviation = features_NF.mean(0, dtype=np.float64), features_NF.std(0, dtype=np.float64)
+    return mean.astype(np.float32), np.maximum(deviation, 1e-3).astype(np.float32)
 
 
 def _build(width: int, hidden: int, start: float, seed: int) -> torch.nn.Sequential:

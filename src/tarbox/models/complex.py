@@ -12,6 +12,7 @@ Embeddings are tables of reals [.., 2 * rank]: the real parts, then the imaginar
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -124,17 +125,18 @@ class Complex(nn.Module):
             loss = functional.cross_entropy(self.scores(question_BD, reached).float(), to_B - reached.start)
         else:
             share = (reached.stop - reached.start) / len(rivals_K)
-            loss = self._sampled(question_BD, far_BD, rivals_K, share)
+            loss = self._sampled(question_BD, to_B, rivals_K, share)
         if self.config.relation_weight:
             guess_BR = multiply(conjugate(near_BD), far_BD) @ self.relations.T
             loss = loss + self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B)
         cubes = sum((modulus(part) ** 3).sum(1).mean() for part in (near_BD, way_BD, far_BD))
         return loss + self.config.regularization * cubes
 
-    def _sampled(self, question_BD: Tensor, far_BD: Tensor, rivals_K: Tensor, share: float) -> Tensor:
-        """Cross entropy with the sum over all candidates estimated from those drawn, each standing for `share`."""
-        own_B = (question_BD * far_BD).sum(1).float()
-        rivals_BK = (question_BD @ self.nodes[rivals_K].T).float() + torch.log(torch.tensor(share))
+    def _sampled(self, question_BD: Tensor, to_B: Tensor, rivals_K: Tensor, share: float) -> Tensor:
+        """Cross entropy with the sum over all others estimated from those drawn, each standing for `share` of them."""
+        own_B = (question_BD * self.nodes[to_B]).sum(1).float()
+        rivals_BK = (question_BD @ self.nodes[rivals_K].T).float() + math.log(share)
+        rivals_BK = rivals_BK.masked_fill(rivals_K == to_B[:, None], -1e9)  # a link is no rival of itself
         return (torch.logaddexp(rivals_BK.logsumexp(1), own_B) - own_B).mean()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from tarbox.kb.facts import Facts, Ids
 from tarbox.query.algebra import Direction, Query, slots
 
 Scores = NDArray[np.float64]
+DENSE: Final = 1 << 24
+"""The most cells of a matrix of counts that is summed in its full size."""
 
 
 @final
@@ -44,6 +46,10 @@ class Frequencies:
     ) -> Frequencies:
         """The sum of the counts at every place, from coordinates in any order."""
         height, width = size
+        if 0 < height * width <= DENSE:  # quicker than sorting
+            sums = np.bincount(rows * width + columns, counts, height * width).astype(np.float64)
+            filled = np.flatnonzero(sums)
+            return cls(Rows.of_keys(filled, height, width), sums[filled], width)
         keys, places = np.unique(rows * max(width, 1) + columns, return_inverse=True)
         return cls(Rows.of_keys(keys, height, width), np.bincount(places, counts, len(keys)).astype(np.float64), width)
 

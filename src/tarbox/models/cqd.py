@@ -1,9 +1,9 @@
 """CQD: a link predictor answers complex queries by beam search (Arakelyan et al. 2021), at both levels.
 
 ComplEx is trained on single links alone. A query is a fuzzy set of entities: a link counts as much as the sigmoid of
-its score, an existential variable keeps the `beam` strongest of its candidates, `and` is a product, `or` its dual, `not`
-the complement (the last two are not in the paper's beam search). Since concepts are nodes and typing is a relation, a
-concept answers a query by one more hop.
+its score, an existential variable keeps the `beam` strongest of its candidates, `and` is a product, `or` its dual,
+`not` the complement (the last two are not in the paper's beam search). Since concepts are nodes and typing is a
+relation, a concept answers a query by one more hop.
 """
 
 # ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
@@ -118,11 +118,11 @@ class BeamAlgebra:
 
     def entity(self, name: str) -> Tensor:
         ids_B = self.columns[name]
-        return torch.zeros(self.size, self._entities, device=ids_B.device).scatter(1, ids_B[:, None], 1.0)
+        return self.links.nodes.new_zeros(self.size, self._entities).scatter(1, ids_B[:, None], 1.0)
 
     def concept(self, name: str) -> Tensor:
         ids_B = self.columns[name]
-        nodes_B = ids_B.clamp(min=0) + self._entities
+        nodes_B = torch.where(ids_B == EVERYTHING, 0, ids_B + self._entities)  # any node: its degrees are not used
         degrees = torch.sigmoid(self.links.scores(self.links.members(nodes_B), self.links.places.entities))
         return degrees.masked_fill((ids_B == EVERYTHING)[:, None], 1.0)
 

@@ -25,7 +25,7 @@ from tarbox.models.beliefs import BeliefAlgebra, Beliefs, Edges
 from tarbox.models.calibration import Calibrator, sigmoid
 from tarbox.models.counting import PriorAlgebra, Priors
 from tarbox.models.describing import Asked, Describer, raise_to_narrower
-from tarbox.models.scorer import Rehearsed
+from tarbox.models.scorer import Believed, Rehearsed
 from tarbox.query.algebra import Query, slots
 
 Floats = NDArray[np.float32]
@@ -34,7 +34,7 @@ Scores = NDArray[np.float64]
 _CELLS: Final = 1 << 24
 WAYS: Final = ("strongest", "independent")
 TINY: Final = 1e-12
-"""What the counting prior adds to a degree: it orders candidates that no belief reaches."""
+"""What a prior adds to a degree: it orders candidates that are equal otherwise."""
 
 
 @final
@@ -42,15 +42,16 @@ TINY: Final = 1e-12
 class CredoConfig:
     """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and three more.
 
+    A `rank` of 0 and `candidates` of -1 leave the choice to the hardware: a large rank and all candidates on a GPU.
     `ways`: an entity that several others lead to is reached by the `strongest` of these ways alone, or by each of them
     independently. `hidden` is the share of the facts that the rehearsal hides; degrees are probabilities of being among
     facts that are missing at this rate. `rehearsed` queries of each template teach the ranking of concepts.
     """
 
-    rank: int = 256
+    rank: int = 0
     regularization: float = 5e-2
     relation_weight: float = 0.5
-    candidates: int = 0
+    candidates: int = -1
     initial: float = 1e-3
     ways: str = "strongest"
     hidden: float = 0.1
@@ -94,7 +95,7 @@ class Credo(Rehearsed):
         return {Level.ENTITY: self.index.entities, Level.CONCEPT: self.index.concepts}[level]
 
     def score(self, shape: Query, ids: Ids, level: Level) -> Scores:
-        """[B, N] degrees; a known concept has 1 and its expected number of members more, so that it ranks by coverage."""
+        """[B, N] degrees; a known concept has 1 and its expected number of members more, so it ranks by coverage."""
         ids = np.asarray(ids, np.int32)
         parts = [
             self._entities(shape, block) if level is Level.ENTITY else self._concepts(shape, block)
@@ -110,10 +111,23 @@ class Credo(Rehearsed):
             found[entities.coordinates()] = 1.0
         return found
 
+    def believe(self, shape: Query, ids: Ids) -> Believed:
+        """Both levels from one fuzzy set and one exact evaluation of each query; all rows at once."""
+        asked = self.ask(shape, np.asarray(ids, np.int32))
+        concepts, expected = self._describe(asked)
+        concepts[asked.concepts.coordinates()] = 1.0
+        entities = asked.sets_BE
+        entities[asked.entities.coordinates()] = 1.0
+        return Believed(entities, concepts, expected, asked.entities, asked.concepts, asked.counts)
+
     def fuzzy_sets(self, shape: Query, ids: Ids) -> Floats:
         """[B, E] the fuzzy sets of the queries."""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-        return evaluate(shape, BeliefAlgebra(self.beliefs, columns, (len(ids), self.index.entities), self.noisy))
+        return evaluate(shape, self.algebra(columns, len(ids)))
+
+    def algebra(self, columns: dict[str, Ids], rows: int) -> BeliefAlgebra:
+        """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
+        return BeliefAlgebra(self.beliefs, columns, (rows, self.index.entities), self.noisy)
 
     def ask(self, shape: Query, ids: Ids) -> Asked:
         """The queries with their fuzzy sets and known answers."""
@@ -130,17 +144,23 @@ class Credo(Rehearsed):
 
     def _concepts(self, shape: Query, ids: Ids) -> Scores:
         asked = self.ask(shape, ids)
+        found, expected = self._describe(asked)
+        members = self.index.instances.entities_of.sizes()
+        scores = found.astype(np.float64) + TINY * np.log1p(members)  # of equals the wider concept first
+        rows, columns = asked.concepts.coordinates()
+        scores[rows, columns] = 1.0 + expected[rows, columns]
+        return scores
+
+    def _describe(self, asked: Asked) -> tuple[Floats, Floats]:
+        """([B, C] the degrees of all concepts as if none were known, [B, C] their expected numbers of members)."""
         features, expected = self.describer.describe(asked, self.beliefs)
         if self.ranking is None:
-            found = np.exp(features[:, :, 3])
+            found = np.minimum(np.exp(features[:, :, 3]), 1.0)
         else:
             flat = self.ranking.logits(features.reshape(-1, features.shape[2]))
             found = sigmoid(flat.reshape(features.shape[:2]))
         hierarchy = self.index.instances.hierarchy
-        scores = raise_to_narrower(hierarchy, found).astype(np.float64) if len(hierarchy) else found.astype(np.float64)
-        rows, columns = asked.concepts.coordinates()
-        scores[rows, columns] = 1.0 + expected[rows, columns]
-        return scores
+        return raise_to_narrower(hierarchy, found) if len(hierarchy) else found, expected
 
     def _blocks(self, ids: Ids) -> Iterator[Ids]:
         rows = max(1, _CELLS // max(self.index.entities, 20 * self.index.concepts, 1))

@@ -61,6 +61,8 @@ class Describer:
 
     @classmethod
     def of(cls, index: Index, weights: Floats) -> Describer:
+        """The weights are rounded to half precision, in which a run holds them: so a model scores alike once saved."""
+        weights = weights.astype(np.float16).astype(np.float32)
         return cls(index, Priors.of_entities(index.facts, index.instances).of_concepts(index.instances), weights)
 
     def describe(self, asked: Asked, beliefs: Beliefs) -> tuple[Floats, Floats]:
@@ -98,9 +100,7 @@ class Describer:
 
         def work(rows: slice) -> None:
             gather_concepts(
-                typings.offsets,
-                typings.columns,
-                typings.degrees,
+                (typings.offsets, typings.columns, typings.degrees),
                 asked.sets_BE[rows],
                 known[rows],
                 LEAST_MEMBER,

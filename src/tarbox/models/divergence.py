@@ -44,10 +44,14 @@ Engine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 @final
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Normalised fuzzy sets, scaled: `values` [N, E] is t/2 times P (Eq. 13); t is `scale`."""
+    """Normalised fuzzy sets, scaled: `values` [N, E] is t/2 times P (Eq. 13); t is `scale`.
+
+    `sums` are what `own` gives, where they were computed before.
+    """
 
     values: Tensor
     scale: float
+    sums: Tensor | None = None
 
     @classmethod
     def of(cls, sets_NE: Tensor, p: float, epsilon: float) -> Halves:
@@ -58,7 +62,11 @@ class Halves:
 
     def own(self) -> Tensor:
         """[N] 1/2 sum g(x), the part of JS that is the set's own, times t."""
-        return _own(self.values)
+        return _own(self.values) if self.sums is None else self.sums
+
+    def settled(self) -> Halves:
+        """The same, to be compared many times."""
+        return Halves(self.values, self.scale, self.own())
 
 
 def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) -> Tensor:
@@ -77,11 +85,11 @@ def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) 
     return (pairs_BC - concepts.own()[None, :] - queries.own()[:, None]).clamp_max(0) / queries.scale
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator] # numba and Triton kernels are no part of its graphs
 def pair_similarity(concepts: Halves, queries: Halves, rows_BK: Tensor) -> Tensor:
     """[B, K] S_Con of each query with the concepts in the given rows of the table, with gradient.
 
-    Neither direction keeps anything of size B x K x E: the backward pass computes the logarithms again.
+    Neither direction keeps anything of size B x K x E: the backward pass computes the logarithms again. Under
+    `torch.compile` call it by `tarbox.models.opaque`.
     """
     found: Tensor = _PairSimilarity.apply(concepts.values, queries.values, rows_BK)  # type: ignore[no-untyped-call]
     return found / queries.scale

@@ -21,6 +21,7 @@ from torch import Tensor
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.base import Sizes
+from tarbox.models.paths import Ways
 from tarbox.models.saved import sizes_of
 
 Keys = NDArray[np.int64]
@@ -69,6 +70,7 @@ class Evidence:
     reached: Counts
     relations_ED: Floats
     concepts_EC: Floats
+    ways: Ways
 
     @classmethod
     def of(cls, facts: Facts) -> Evidence:
@@ -85,6 +87,7 @@ class Evidence:
             Counts.of(np.concatenate([forward + heads, inverse + tails])),
             relations_ED,
             concepts_EC,
+            Ways.of(facts),
         )
 
     def plausible(self, relation: int, least: float) -> Ids:

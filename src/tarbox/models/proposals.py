@@ -71,7 +71,8 @@ def propose_links(links: Complex, evidence: Evidence) -> tuple[Keys, Sums]:
 
 @torch.no_grad()
 def link_features(links: Complex, evidence: Evidence, triples: Keys, sums: Sums) -> Floats:
-    """[N, 15] of facts by key: shares and scores in both directions, what is known of both ends, of the relation."""
+    """[N, 19] of facts by key: shares and scores in both directions, what is known of both ends and of the relation,
+    the ways that are known between the ends."""
     width = evidence.sizes.entities
     relation, head, tail = split_triples(triples, width)
     forward, inverse = 2 * relation, 2 * relation + 1  # what leads to the head, what leads to the tail
@@ -97,6 +98,7 @@ def link_features(links: Complex, evidence: Evidence, triples: Keys, sums: Sums)
             (np.log1p(count) - np.log1p(sources))[relation],
             (np.log1p(count) - np.log1p(targets))[relation],
             (evidence.having[inverse * width + head] == 0).astype(np.float32),
+            *evidence.ways.features(relation, head, tail).T,
         ],
         axis=1,
     ).astype(np.float32)
@@ -245,10 +247,17 @@ def _hide(scores: Tensor, rows: Ids, near: Ids, far: Ids) -> None:
 def _strongest(scores: Tensor, total: Tensor) -> tuple[Keys, Keys]:
     """(rows, columns) with at least the least share of the softmax, the strongest of each row where they are many."""
     limit = (total + float(np.log(LEAST_SHARE)))[:, None]
-    if scores.device.type == "cuda":  # there sorting is cheap, elsewhere looking once through is
-        values, strongest = scores.topk(min(MOST, scores.shape[1]), dim=1)
-        taken = values > limit
-        return taken.nonzero()[:, 0].cpu().numpy(), strongest[taken].cpu().numpy()
+    on_gpu = scores.device.type == "cuda"  # there sorting is cheap, elsewhere looking once through is
+    return _strongest_by_sorting(scores, limit) if on_gpu else _strongest_by_looking(scores, limit)
+
+
+def _strongest_by_sorting(scores: Tensor, limit: Tensor) -> tuple[Keys, Keys]:
+    values, strongest = scores.topk(min(MOST, scores.shape[1]), dim=1)
+    taken = values > limit
+    return taken.nonzero()[:, 0].cpu().numpy(), strongest[taken].cpu().numpy()
+
+
+def _strongest_by_looking(scores: Tensor, limit: Tensor) -> tuple[Keys, Keys]:
     found = (scores > limit).nonzero()
     rows, columns = found[:, 0].numpy(), found[:, 1].numpy()
     order = np.lexsort((-scores[found[:, 0], found[:, 1]].numpy(), rows))

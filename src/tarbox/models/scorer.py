@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
+from tarbox.kb.closure import Rows
 from tarbox.kb.facts import Facts, Ids
 from tarbox.query.algebra import Query
+
+if TYPE_CHECKING:
+    from tarbox.execution.graph import Index
+    from tarbox.models.beliefs import BeliefAlgebra, Beliefs
+
+Floats = NDArray[np.float32]
 
 
 class Scorer(Protocol):
@@ -35,6 +44,48 @@ class Scorer(Protocol):
         `ids` [B, S] fills the slots of `shape` in slot order; a relation slot holds
         `tarbox.execution.rows.directed(relation, direction)`.
         """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """What a model believes of the queries of one shape.
+
+    `entities` [B, E] and `concepts` [B, C] are probabilities, 1 for what is known; a concept's is never above a
+    super-concept's. `expected` [B, C] is how many answers, each counted by its degree, are instances of the concept.
+    What is known stands beside: the entities and the concepts by query, and for each concept how many of the entities
+    it has.
+    """
+
+    entities: Floats
+    concepts: Floats
+    expected: Floats
+    known_entities: Rows
+    known_concepts: Rows
+    counts: Ids
+
+
+@runtime_checkable
+class Believer(Scorer, Protocol):
+    """A scorer whose degrees are probabilities, and that can say which facts it believes."""
+
+    @property
+    def index(self) -> Index:
+        """The facts that are known."""
+        ...
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """The facts with their degrees; what is known has 1."""
+        ...
+
+    def believe(self, shape: Query, ids: Ids) -> Believed:
+        """Both levels at once, for the price of one evaluation."""
+        ...
+
+    def algebra(self, columns: dict[str, Ids], rows: int) -> BeliefAlgebra:
+        """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
         ...
 
 

@@ -20,7 +20,7 @@ from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.base import ALL_TASKS, Model, Sizes, Task, columns, on_device
-from tarbox.models.divergence import Halves, pair_similarity, similarity
+from tarbox.models.divergence import Halves, similarity
 from tarbox.models.fuzzy import T_NORMS
 from tarbox.models.sets import PROJECTIONS, AllEntities, Embeddings, FuzzyAlgebra, FuzzySet, SomeEntities, widen
 from tarbox.models.translation import ATTENTIONS, UNIONS, TranslationAlgebra, xavier
@@ -123,6 +123,7 @@ class Tar(Model):
                 f'at most {EXACT_LIMIT} are allowed; use project = "push"'
             )
         self.config = config
+        self._kept: tuple[object, Halves] | None = None
         self.entities = self._table(sizes.entities)
         self.concepts = self._table(sizes.concepts)
         self.relations = self._table(sizes.directed)
@@ -191,6 +192,8 @@ class Tar(Model):
         else:
             table = self.concept_halves(candidates_BK.flatten())
             rows_BK = torch.arange(candidates_BK.numel(), device=candidates_BK.device).view_as(candidates_BK)
+        from tarbox.models.opaque import pair_similarity
+
         similarity_BK: Tensor = pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
         return similarity_BK
 
@@ -199,10 +202,20 @@ class Tar(Model):
         scores_BC = self.entities.new_empty(len(ids_BS), self.sizes.concepts)
         rows = max(1, _CELLS // max(self.sizes.entities, 1))
         for concepts in _blocks(self.sizes.concepts, rows):
-            table = self.concept_halves(concepts)
+            table = self._kept_halves() if rows >= self.sizes.concepts else self.concept_halves(concepts)
             for queries in _blocks(len(ids_BS), rows):
                 scores_BC[queries, concepts] = similarity(table, self.query_halves(shape, ids_BS[queries]))
         return scores_BC
+
+    def _kept_halves(self) -> Halves:
+        """The fuzzy sets of all concepts; a model in use, whose weights stay as they are, computes them once."""
+        if self.training:
+            return self.concept_halves(slice(None))
+        weights = (self.entities, self.concepts)
+        state = tuple((table.data_ptr(), table._version, table.dtype) for table in weights)
+        if self._kept is None or self._kept[0] != state:
+            self._kept = (state, self.concept_halves(slice(None)).settled())
+        return self._kept[1]
 
     def _dot(self, shape: Query, ids_BS: Tensor, candidates_BK: Tensor) -> Tensor:
         """The best product of an alternative with the concept's embedding, as published."""

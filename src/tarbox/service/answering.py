@@ -19,10 +19,11 @@ from tarbox.core.ids import Role
 from tarbox.execution.exact import Answer, answer_queries
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
-from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer, descriptive_order
+from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.collections import Thing
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.ordering import Order
 
 CACHED: Final = 1 << 16
 """How many names are kept at hand; more are looked up again."""
@@ -33,12 +34,14 @@ CACHED: Final = 1 << 16
 class Question:
     """A query with how many answers of each kind are wanted; None for all of them.
 
-    `text` is the query as someone wrote it, where someone did: the answers say it again.
+    `text` is the query as someone wrote it, where someone did: the answers say it again. `order` is that of the
+    concepts.
     """
 
     query: Query
     k: int | None
     text: str | None = None
+    order: Order = Order.DESCRIPTIVE
 
     def said(self) -> str:
         """The query as its answers name it."""
@@ -104,7 +107,7 @@ class ExactAnswerer:
     def _show(self, question: Question, answer: Answer) -> Answers:
         coverage = answer.coverage()
         specificity = self._specificity[answer.concepts]
-        order = descriptive_order(coverage, specificity)[: question.k].tolist()
+        order = self._kb.order_known(answer, question.order)[: question.k].tolist()
         concepts = [self._concept(concept) for concept in answer.concepts[order].tolist()]
         return Answers(
             question.said(),

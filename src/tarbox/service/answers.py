@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tarbox.core.errors import MissingDependency
 
@@ -40,9 +38,10 @@ class EntityAnswer:
 class ConceptAnswer:
     """A concept with at least one answer entity.
 
-    `coverage` is the share of the answer entities inside the concept; `specificity` its information content as a
-    share of the greatest possible (0: every typed entity is an instance; 1: a single one is). `degree` respects the
-    TBox: it never exceeds a super-concept's. `p_value` and `q_value` are there for described sets only.
+    `coverage` is the share of the answer entities inside the concept (of a predicted concept: of known and predicted
+    answers, each counted by its degree); `specificity` its information content as a share of the greatest possible
+    (0: every typed entity is an instance; 1: a single one is). `degree` respects the TBox: it never exceeds a
+    super-concept's. `p_value` and `q_value` are there for described sets only.
     """
 
     iri: str
@@ -65,11 +64,6 @@ def descriptive_score(coverage: float, specificity: float) -> float:
     `Thing` covers everything and tells nothing; a concept of one answer tells much about little. Both score low.
     """
     return coverage * specificity
-
-
-def descriptive_order(coverage: NDArray[np.float64], specificity: NDArray[np.float64]) -> NDArray[np.int64]:
-    """[C] positions by descriptive score, best first; then by coverage; then as they stand."""
-    return np.lexsort((-coverage, -coverage * specificity))
 
 
 @final
@@ -102,7 +96,7 @@ class Answers:
     """Both lists of answers to one query.
 
     `query` is its text; `entity_count` and `concept_count` are how many there are, also where only the best k are
-    given.
+    given: those known, and those predicted with a degree of 0.001 or more.
     """
 
     query: str

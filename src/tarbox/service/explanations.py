@@ -6,18 +6,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.interpreter import evaluate
+from tarbox.models.scorer import Believer
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
 from tarbox.query.english import say_each, say_member
 from tarbox.query.phrases import RelationPhrase
 from tarbox.service.answers import KNOWN, PREDICTED
+from tarbox.service.convictions import Convictions
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.witnesses import (
     AbsenceStep,
@@ -28,6 +33,7 @@ from tarbox.service.witnesses import (
     TypingStep,
     Walk,
     contains,
+    degree_of,
     is_known,
 )
 
@@ -71,7 +77,8 @@ class SupportNode:
 class SupportEdge:
     """A fact between two nodes, by their ids.
 
-    `status` says whether it is known or predicted, `step` which of the support's steps says it, from zero.
+    `status` says whether it is known or predicted, `step` which of the support's steps says it, from zero. `degree`
+    is 1 for a known fact, the probability of a predicted one where the model has probabilities, else None.
     """
 
     source: str
@@ -79,6 +86,7 @@ class SupportEdge:
     label: str
     status: str
     step: int
+    degree: float | None = 1.0
 
 
 @final
@@ -97,28 +105,38 @@ def explain(query: Query, kb: KnowledgeBase) -> Explanation:
     return _shown(trace(query, kb), kb)
 
 
-def trace(query: Query, kb: KnowledgeBase) -> Traced:
-    """The query with the set of each of its parts."""
-    return evaluate(query, _Tracer(ArrayAlgebra(kb.index)))
+def trace(query: Query, kb: KnowledgeBase, convictions: Convictions | None = None) -> Traced:
+    """The query with the set of each of its parts, and their degrees where a model believes."""
+    return evaluate(query, _Tracer(ArrayAlgebra(kb.index), convictions))
 
 
-def explain_answer(query: Query, kb: KnowledgeBase, answer: str, role: Role, predicted: bool = False) -> Support:
+def explain_answer(
+    query: Query,
+    kb: KnowledgeBase,
+    answer: str,
+    role: Role,
+    *,
+    predicted: bool = False,
+    believer: Believer | None = None,
+) -> Support:
     """The facts that carry one answer, an entity or a concept, by name or IRI.
 
     Raises `QueryError` where it is no answer, unless it may be a `predicted` one; `UnknownName` where it is nothing.
+    With a `believer`, predicted facts are those that it believes most, with their degrees.
     """
-    root = trace(query, kb)
+    convictions = Convictions(believer) if believer is not None else None
+    row = (kb.concepts if role is Role.CONCEPT else kb.entities).id(answer)
+    root = trace(query, kb, convictions)
+    walk = Walk(kb.index, convictions)
     if role is Role.CONCEPT:
-        return _explain_concept(root, kb, kb.concepts.id(answer), predicted)
-    entity = kb.entities.id(answer)
-    if not predicted and not root.has(entity):
-        raise QueryError(f"{kb.entities.at(entity).label} is no answer to this query: no facts carry it")
-    walk = Walk(kb.index)
-    walk.visit(root, entity)
-    return _Teller(kb).tell(walk, (Role.ENTITY, entity), ())
+        return _explain_concept(root, kb, row, walk, predicted)
+    if not predicted and not root.has(row):
+        raise QueryError(f"{kb.entities.at(row).label} is no answer to this query: no facts carry it")
+    walk.visit(root, row)
+    return _Teller(kb).tell(walk, (Role.ENTITY, row), (), root.degree(row))
 
 
-def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, predicted: bool) -> Support:
+def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: bool) -> Support:
     """Which answers are instances of the concept, then the facts that carry the first of them."""
     answers = root.value.materialise(len(kb.entities))
     instances = kb.index.instances.entities_of[concept]
@@ -126,10 +144,8 @@ def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, predicted: b
     label = kb.concepts.at(concept).label
     if not inside and not predicted:
         raise QueryError(f"{label} is no answer to this query: none of its instances is one")
-    walk = Walk(kb.index)
     if not inside:
-        lead = f"no known answer is an instance of {label}; the model predicts one"
-        return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
+        return _explain_predicted(root, kb, concept, walk)
     walk.type(inside[0], concept)
     walk.visit(root, inside[0])
     listed = _list([kb.entities.at(row).label for row in inside[:SHOWN]], len(inside))
@@ -137,33 +153,58 @@ def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, predicted: b
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
+def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk) -> Support:
+    """The member that the model believes in most: its typing, and what makes it an answer."""
+    lead = f"no known answer is an instance of {kb.concepts.at(concept).label}; the model predicts one"
+    if walk.convictions is not None and root.degrees is not None:
+        degrees = root.degrees.copy()
+        degrees[root.value.materialise(len(kb.entities))] = 1.0
+        member = walk.convictions.member(concept, degrees)
+        if member is not None:
+            lead += f", most likely {kb.entities.at(member).label}"
+            walk.type(member, concept)
+            walk.visit(root, member)
+    return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class _Tracer:
-    """The exact algebra, keeping every set on the way."""
+    """The exact algebra, keeping every set on the way; beside it fuzzy sets, where a model believes."""
 
     inner: ArrayAlgebra
+    fuzzy: Convictions | None = None
 
     def entity(self, name: str) -> Traced:
-        return Traced(Entity(name), self.inner.entity(name))
+        degrees = self.fuzzy and self.fuzzy.entity(name)
+        return Traced(Entity(name), self.inner.entity(name), (), degrees)
 
     def concept(self, name: str) -> Traced:
-        return Traced(Concept(name), self.inner.concept(name))
+        degrees = self.fuzzy and self.fuzzy.concept(name)
+        return Traced(Concept(name), self.inner.concept(name), (), degrees)
 
     def exists(self, relation: str, direction: Direction, operand: Traced) -> Traced:
         value = self.inner.exists(relation, direction, operand.value)
-        return Traced(Exists(relation, direction, operand.query), value, (operand,))
+        degrees = self.fuzzy and self.fuzzy.exists(relation, direction, *_degrees([operand]))
+        return Traced(Exists(relation, direction, operand.query), value, (operand,), degrees)
 
     def intersection(self, operands: Sequence[Traced]) -> Traced:
         value = self.inner.intersection([operand.value for operand in operands])
-        return Traced(And(tuple(operand.query for operand in operands)), value, tuple(operands))
+        degrees = self.fuzzy and self.fuzzy.intersection(_degrees(operands))
+        return Traced(And(tuple(operand.query for operand in operands)), value, tuple(operands), degrees)
 
     def union(self, operands: Sequence[Traced]) -> Traced:
         value = self.inner.union([operand.value for operand in operands])
-        return Traced(Or(tuple(operand.query for operand in operands)), value, tuple(operands))
+        degrees = self.fuzzy and self.fuzzy.union(_degrees(operands))
+        return Traced(Or(tuple(operand.query for operand in operands)), value, tuple(operands), degrees)
 
     def complement(self, operand: Traced) -> Traced:
-        return Traced(Not(operand.query), self.inner.complement(operand.value), (operand,))
+        degrees = self.fuzzy and self.fuzzy.complement(*_degrees([operand]))
+        return Traced(Not(operand.query), self.inner.complement(operand.value), (operand,), degrees)
+
+
+def _degrees(operands: Sequence[Traced]) -> list[NDArray[np.float32]]:
+    return [operand.degrees for operand in operands if operand.degrees is not None]
 
 
 _Key = tuple[Role, int]
@@ -177,26 +218,31 @@ class _Teller:
     kb: KnowledgeBase
     nodes: dict[_Key, SupportNode] = field(default_factory=dict)
 
-    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...]) -> Support:
+    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...], degree: float | None = None) -> Support:
+        """`degree` is that of the answer, where it has one."""
         self._node(answer, "answer")
         for entity in sorted(walk.named):
             self._node((Role.ENTITY, entity), "entity")
         edges = tuple(edge for number, step in enumerate(walk.steps, len(lead)) for edge in self._edges(step, number))
-        steps = (*lead, *(self._say(step) for step in walk.steps))
-        return Support(self._sentence(walk, answer, lead), tuple(self.nodes.values()), edges, steps)
+        mixed = walk.convictions is not None and not all(is_known(step) for step in walk.steps)
+        said = {step: self._say(step) + (_mark(step) if mixed else "") for step in walk.steps}
+        sentence = self._sentence(said, answer, lead, degree if walk.convictions is not None else None)
+        return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *said.values()))
 
-    def _sentence(self, walk: Walk, answer: _Key, lead: tuple[str, ...]) -> str:
+    def _sentence(self, steps: Mapping[Step, str], answer: _Key, lead: tuple[str, ...], degree: float | None) -> str:
         """The steps in one or two sentences; that sub-concepts are included goes without saying."""
         label = self.nodes[answer].label
-        said = [self._say(step) for step in walk.steps if not isinstance(step, SubsumptionStep)]
+        said = [text for step, text in steps.items() if not isinstance(step, SubsumptionStep)]
         if lead:
             example = f" For example: {_list(said)}." if said else ""
-            return f"{label} describes the answers: {lead[0]}.{example}"
+            verb = "describes" if said and all(is_known(step) for step in steps) else "may describe"
+            return f"{label} {verb} the answers: {lead[0]}.{example}"
         if not said:
             return f"{label} is an answer because the query names it or asks for everything."
-        if all(is_known(step) for step in walk.steps):
+        if all(is_known(step) for step in steps):
             return f"{label} is an answer because {_list(said)}."
-        return f"{label} is predicted; it would be an answer if {_list(said)}."
+        chance = "" if degree is None else f" with probability {_number(degree)}"
+        return f"{label} is predicted{chance}; it would be an answer if {_list(said)}."
 
     def _edges(self, step: Step, number: int) -> Iterable[SupportEdge]:
         match step:
@@ -211,7 +257,7 @@ class _Teller:
             case _:
                 assert_never(step)
         source, target = (self._node(end).id for end in ends)
-        return (SupportEdge(source, target, label, KNOWN if known else PREDICTED, number),)
+        return (SupportEdge(source, target, label, KNOWN if known else PREDICTED, number, degree_of(step)),)
 
     def _node(self, key: _Key, kind: str | None = None) -> SupportNode:
         if key not in self.nodes:
@@ -224,7 +270,7 @@ class _Teller:
     def _say(self, step: Step) -> str:
         entities, concepts = self.kb.entities, self.kb.concepts
         match step:
-            case AssertionStep(head, relation, tail, _, choices):
+            case AssertionStep(head, relation, tail, _, choices, _):
                 phrase = RelationPhrase.of(self.kb.relations.at(relation).label)
                 more = f" (or {choices:,} other{'s' if choices > 1 else ''})" if choices else ""
                 return f"{entities.at(head).label} {phrase.say(entities.at(tail).label)}{more}"
@@ -237,6 +283,16 @@ class _Teller:
                 return f"no fact puts {label} under “{said}”" if known else f"{label} is not under “{said}”"
             case _:
                 assert_never(step)
+
+
+def _mark(step: Step) -> str:
+    """What tells a known step from a predicted one, with its probability."""
+    degree = degree_of(step)
+    return f" ({KNOWN})" if is_known(step) else f" ({PREDICTED}{'' if degree is None else f', {_number(degree)}'})"
+
+
+def _number(degree: float) -> str:
+    return f"{degree:.2f}" if degree >= 0.01 else f"{degree:.1g}"
 
 
 def _list(texts: Sequence[str], count: int | None = None) -> str:

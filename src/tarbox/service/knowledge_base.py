@@ -28,11 +28,11 @@ from tarbox.service.answers import (
     Answers,
     ConceptAnswer,
     EntityAnswer,
-    descriptive_order,
     to_frame,
 )
 from tarbox.service.collections import Thing, Things, tables
 from tarbox.service.enrichment import adjust, upper_tail
+from tarbox.service.ordering import Descriptions, Order, crisp_similarity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +54,9 @@ class KnowledgeBase:
     (['Search'], ['Technique'])
     """
 
-    def __init__(self, facts: Facts, title: str = "this knowledge base") -> None:
+    def __init__(self, facts: Facts, title: str = "this knowledge base", index: Index | None = None) -> None:
         self.facts = facts
+        self._given = index
         self.title = title
         self.resolver = VocabularyResolver(facts.vocabulary, title)
         self.entities = Things(Role.ENTITY, facts.vocabulary, self.resolver)
@@ -71,8 +72,8 @@ class KnowledgeBase:
 
     @cached_property
     def index(self) -> Index:
-        """What answering needs; built once, on the first question."""
-        return Index.of(self.facts)
+        """What answering needs; built once, on the first question, where it was not given."""
+        return self._given or Index.of(self.facts)
 
     def parse(self, text: str, sparql: bool = False, limits: Limits = DEFAULT_LIMITS) -> Query:
         """The query that a text writes, in Manchester syntax or SPARQL, with the names of this knowledge base."""
@@ -82,17 +83,26 @@ class KnowledgeBase:
 
         return parse_sparql(text, limits)
 
-    def answer(self, query: str | Query, k: int | None = None, sparql: bool = False) -> Answers:
+    def answer(
+        self, query: str | Query, k: int | None = None, sparql: bool = False, order: str = Order.DESCRIPTIVE
+    ) -> Answers:
         """Both lists of answers, complete unless `k` limits each.
 
         Entities stand in the order of their IRIs. Concepts are those with at least one answer entity as an instance
-        under closure, best description first (`tarbox.service.answers.descriptive_score`).
+        under closure, in the given order (`tarbox.service.ordering.Order`): best description first, where none is.
         """
         from tarbox.execution.exact import answer_query
 
-        return self._answers(query, answer_query(self._tree(query, sparql), self.index), k)
+        found = answer_query(self._tree(query, sparql), self.index)
+        return self._answers(query, found, k, Order.of(order))
 
-    def answer_many(self, queries: Iterable[str | Query], k: int | None = None, sparql: bool = False) -> list[Answers]:
+    def answer_many(
+        self,
+        queries: Iterable[str | Query],
+        k: int | None = None,
+        sparql: bool = False,
+        order: str = Order.DESCRIPTIVE,
+    ) -> list[Answers]:
         """The answers to each query as `answer` gives them; queries of one shape are answered in one call.
 
         May be called from several threads at once, as may everything here. Raises at the first text that is no query.
@@ -101,7 +111,8 @@ class KnowledgeBase:
 
         given = list(queries)
         found = answer_queries([self._tree(query, sparql) for query in given], self.index)
-        return [self._answers(query, answer, k) for query, answer in zip(given, found, strict=True)]
+        chosen = Order.of(order)
+        return [self._answers(query, answer, k, chosen) for query, answer in zip(given, found, strict=True)]
 
     def describe_set(self, entities: Iterable[str]) -> Answers:
         """The concepts that describe a list of entities (IRIs, labels or other names), the most surprising first.
@@ -176,13 +187,24 @@ class KnowledgeBase:
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
-    def _answers(self, query: str | Query, found: Answer, k: int | None) -> Answers:
+    def order_known(self, found: Answer, order: Order) -> NDArray[np.int64]:
+        """[B] the places of the concepts of an answer in some order, best first."""
+        instances = self.index.instances.entities_of.sizes()
+        described = Descriptions(
+            np.ones(len(found.concepts)),
+            found.coverage(),
+            self._specificity[found.concepts],
+            lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
+        )
+        return described.sort(order, np.arange(len(found.concepts)))
+
+    def _answers(self, query: str | Query, found: Answer, k: int | None, order: Order) -> Answers:
         coverage = found.coverage()
-        order = descriptive_order(coverage, self._specificity[found.concepts])[:k]
+        ordered = self.order_known(found, order)[:k]
         return Answers(
             query if isinstance(query, str) else render(query),
             self._entity_answers(found.entities[:k]),
-            [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in order.tolist()],
+            [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in ordered.tolist()],
             len(found.entities),
             len(found.concepts),
         )

@@ -7,7 +7,8 @@
         ∃ uses⁻: Google uses neural networks                             -> a fact
 
 Every edge found is an asserted fact: an assertion, a typing, or a step of a chain of subsumptions. Where there is no
-fact, since a model predicts the answer, the walk goes on with a member of the part and an edge that is `predicted`.
+fact, since a model predicts the answer, the walk goes on with an edge that is `predicted`: the strongest that the model
+believes, with its degree (`tarbox.service.convictions`), or to any member of the part where a model only scores.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from itertools import pairwise
 from typing import TypeAlias, assert_never, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
 from tarbox.execution.arrays import ArraySet
@@ -26,41 +28,52 @@ from tarbox.execution.graph import Graph, Index
 from tarbox.execution.rows import EVERYTHING, directed, name_id
 from tarbox.kb.facts import Facts, Ids
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
+from tarbox.service.convictions import Convictions
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A set, the query it is the meaning of, and the sets it was made from."""
+    """A set, the query it is the meaning of, and the sets it was made from; `degrees` [E] as a model believes."""
 
     query: Query
     value: ArraySet
     parts: tuple[Traced, ...] = ()
+    degrees: NDArray[np.float32] | None = None
 
     def has(self, entity: int) -> bool:
         return contains(self.value.members, entity) is not self.value.complemented
+
+    def degree(self, entity: int) -> float:
+        """1 for a member, else the degree that the model gives it, where one does."""
+        return 1.0 if self.has(entity) else 0.0 if self.degrees is None else float(self.degrees[entity])
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AssertionStep:
-    """`<head, relation, tail>`; `choices` is how many other entities could stand in the witness's place."""
+    """`<head, relation, tail>`; `choices` is how many other entities could stand in the witness's place.
+
+    `degree` is how far a fact that is not known is believed; None where the model does not say.
+    """
 
     head: int
     relation: int
     tail: int
     known: bool
     choices: int = 0
+    degree: float | None = None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TypingStep:
-    """An entity is an instance of a concept."""
+    """An entity is an instance of a concept; `degree` as of `AssertionStep`."""
 
     entity: int
     concept: int
     known: bool
+    degree: float | None = None
 
 
 @final
@@ -90,12 +103,21 @@ def is_known(step: Step) -> bool:
     return isinstance(step, SubsumptionStep) or step.known
 
 
+def degree_of(step: Step) -> float | None:
+    """How far a step is believed: 1 where it is known; None where no model says."""
+    return 1.0 if is_known(step) else step.degree if isinstance(step, AssertionStep | TypingStep) else None
+
+
 @final
 @dataclass(slots=True)
 class Walk:
-    """One walk; `steps` are in the order of the walk, each once. `named` are the entities that the query names."""
+    """One walk; `steps` are in the order of the walk, each once. `named` are the entities that the query names.
+
+    With `convictions` the sets are traced with degrees.
+    """
 
     index: Index
+    convictions: Convictions | None = None
     steps: dict[Step, None] = field(default_factory=dict)
     named: set[int] = field(default_factory=set)
 
@@ -108,7 +130,8 @@ class Walk:
     def type(self, entity: int, concept: int) -> None:
         """Adds the typing of an entity and the chain of subsumptions that leads to the concept."""
         chain = typing_chain(self.index.facts, entity, concept)
-        self._add(TypingStep(entity, chain[0] if chain else concept, bool(chain)))
+        degree = self.convictions.typing(entity, concept) if self.convictions and not chain else None
+        self._add(TypingStep(entity, chain[0] if chain else concept, bool(chain), degree))
         for sub, above in pairwise(chain):
             self._add(SubsumptionStep(sub, above))
 
@@ -126,7 +149,7 @@ class Walk:
             case And():
                 yield from ((operand, entity) for operand in part.parts)
             case Or():
-                yield next((operand for operand in part.parts if operand.has(entity)), part.parts[0]), entity
+                yield max(part.parts, key=lambda operand: (operand.has(entity), operand.degree(entity))), entity
             case Not(operand):
                 self._add(AbsenceStep(entity, operand, part.has(entity)))
             case _:
@@ -137,12 +160,24 @@ class Walk:
         operand = part.parts[0]
         near = neighbours(self.index.graph, entity, directed(relation, query.direction.opposite))
         fit = [other for other in near.tolist() if operand.has(other)]
-        witness = fit[0] if fit else self._stand_in(operand, near)
+        witness, degree = (fit[0], None) if fit else self._believed(operand, query.direction, (relation, entity))
+        if witness is None:
+            witness = self._stand_in(operand, near)
         if witness is None:
             return
         head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
-        self._add(AssertionStep(head, relation, tail, bool(fit) or contains(near, witness), max(len(fit) - 1, 0)))
+        known = bool(fit) or contains(near, witness)
+        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), None if known else degree))
         yield operand, witness
+
+    def _believed(
+        self, operand: Traced, direction: Direction, edge: tuple[int, int]
+    ) -> tuple[int | None, float | None]:
+        """(the witness that the model believes most, the degree of the fact); neither where it believes none."""
+        if self.convictions is None or operand.degrees is None:
+            return None, None
+        relation, entity = edge
+        return self.convictions.witness(relation, direction, entity, operand.degrees) or (None, None)
 
     def _stand_in(self, operand: Traced, near: Ids) -> int | None:
         """A member of the operand where no neighbour is one; else a neighbour, whose membership is then predicted."""

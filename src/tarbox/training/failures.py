@@ -71,7 +71,8 @@ def interrupted(run: Path, epoch: int) -> TrainingInterrupted:
 
 def kept(run: Path) -> str:
     """What a user still has."""
-    return "The last good checkpoint is kept." if (run / "last.safetensors").exists() else "There is no checkpoint yet."
+    found = any(run.rglob("last.safetensors"))  # of the run or of a part of it
+    return "The last good checkpoint is kept." if found else "There is no checkpoint yet."
 
 
 def advice(run: Path) -> str:

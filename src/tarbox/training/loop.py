@@ -84,7 +84,7 @@ class Trainer:
         self.settings, self.hardware, self.run = settings, hardware, run
         self.listeners, self.clock = listeners, clock
         self.state = State()
-        with explained(run.path):
+        with explained(run.named):
             self.engine = build_engine(settings, lessons, hardware)
         self._left_out = left_out(self.engine.model, (lessons.train, lessons.valid))
         self.validator = None
@@ -94,7 +94,7 @@ class Trainer:
 
     def train(self, resume: bool = False) -> State:
         """Train to the end; raises `TrainingError` where that is impossible, with the last good checkpoint kept."""
-        with explained(self.run.path), numerics(self.hardware), StopSignals() as signals:
+        with explained(self.run.named), numerics(self.hardware), StopSignals() as signals:
             if resume:
                 restore(self.engine, self.state, *self.run.read_last())
             steps, samples = self.engine.portions.steps, self.engine.portions.samples
@@ -118,7 +118,7 @@ class Trainer:
             state.step += 1
             if signals.received:
                 self._checkpoint()
-                raise interrupted(self.run.path, state.epoch + 1)
+                raise interrupted(self.run.named, state.epoch + 1)
             if self._watch.since_look() > TICK:
                 self._look()
         self._end_epoch(self._read_losses())
@@ -186,7 +186,7 @@ class Trainer:
         """The mean loss of each task in this epoch; the one place where the loop waits for the device."""
         means = (self.engine.losses_T / max(self.state.step, 1)).tolist()
         if not all(map(math.isfinite, means)):
-            raise not_a_number(self.run.path, self.state.epoch + 1)
+            raise not_a_number(self.run.named, self.state.epoch + 1)
         trained = {task for task, _ in self.engine.portions.describe()}
         return {task.value: mean for task, mean in zip(Task, means, strict=True) if task in trained}
 

@@ -14,31 +14,35 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Final, final
 
 import torch
 
-from tarbox.core.config import read_config
+from tarbox.core.config import Table, read_config, to_table
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hide
 from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.credo import Credo, CredoConfig
 from tarbox.models.evidence import Evidence
+from tarbox.models.saved import WEIGHTS
 from tarbox.training.checkpoints import State
 from tarbox.training.events import Finished, Listener, Phase, Validated, tell
 from tarbox.training.failures import explained
 from tarbox.training.hardware import Hardware
 from tarbox.training.loop import Lessons, Trainer
-from tarbox.training.rehearsal import assemble, believe, rehearse
-from tarbox.training.run import RunFolder
+from tarbox.training.rehearsal import Rehearsal, assemble, believe, rehearse
+from tarbox.training.run import PARTS, RunFolder, read_tensors
 from tarbox.training.settings import Settings
 from tarbox.training.stopwatch import Clock
 from tarbox.training.validation import Validator
 
-PARTS: Final = "parts"
+REHEARSAL: Final = "rehearsal"
+PREDICTOR: Final = "predictor"
+FITTING: Final = {"cuda": (512, 0), "cpu": (64, 2048)}
+"""The rank and the candidates of a predictor where the settings leave them to the hardware."""
+OPEN: Final = -1
 
 
 @final
@@ -61,38 +65,63 @@ def train_reasoner(
     rest = hide(lessons.facts, settings.seed, config.hidden)
     everyone = [*audience.recorders, *audience.listeners]
     tell(audience.listeners, Phase(f"rehearsal: a predictor of {_count(rest)} of {_count(lessons.facts)} facts"))
-    rehearsal = _predictor(settings, rest, hardware, run.path / PARTS / "rehearsal", audience.listeners)
+    rehearsal = _predictor(settings, rest, hardware, run.part(REHEARSAL), audience.listeners, audience.clock)
     tell(audience.listeners, Phase("the predictor of all facts"))
-    predictor = _predictor(settings, lessons.facts, hardware, run.path / PARTS / "predictor", everyone)
+    predictor = _predictor(settings, lessons.facts, hardware, run.part(PREDICTOR), everyone, audience.clock)
     with explained(run.path):
         tell(audience.listeners, Phase("what was hidden, and how far to believe a prediction"))
-        learnt = rehearse(rehearsal, rest, lessons.facts, config, settings.seed)
+        learnt = rehearse(rehearsal, Rehearsal(lessons.facts, rest, lessons.train), config, settings.seed)
         tell(audience.listeners, Phase("beliefs about all facts"))
         beliefs = believe(predictor, Evidence.of(lessons.facts), learnt)
         reasoner = assemble(lessons.facts, beliefs, learnt.ranking, config, settings.seed)
         state = State(epoch=settings.stopping.epochs, seconds=audience.clock() - began, reason="all that was asked for")
         levels = _validate(reasoner, settings, lessons, state, everyone, audience.clock)
         arrays = {name: torch.from_numpy(array) for name, array in reasoner.arrays().items()}
-        run.write_best(arrays, {"levels": levels})
+        run.write_best(arrays, {"epoch": state.epoch, "levels": levels})
     shutil.rmtree(run.path / PARTS, ignore_errors=True)
     tell(everyone, Finished(state.epoch, round(state.seconds, 3), str(state.reason), state.best_epoch, state.best))
     return state
 
 
+def read_finished(run: RunFolder) -> State | None:
+    """Where training ended, if it has: the parts are gone then, and could only be made anew."""
+    if not (run.path / WEIGHTS).exists() or (run.path / PARTS).exists():
+        return None
+    about = read_tensors(run.path / WEIGHTS)[1]
+    state = State(epoch=about.get("epoch", 0), reason="all that was asked for")
+    _take_best(state, about["levels"])
+    return state
+
+
 def _predictor(
-    settings: Settings, facts: Facts, hardware: Hardware, folder: Path, listeners: Sequence[Listener]
+    settings: Settings,
+    facts: Facts,
+    hardware: Hardware,
+    part: RunFolder,
+    listeners: Sequence[Listener],
+    clock: Clock,
 ) -> Complex:
     """The trained link predictor of these facts, on the device."""
-    folder.mkdir(parents=True, exist_ok=True)
-    names = {field.name for field in fields(ComplexConfig)}
-    model = {"name": "cqd", **{key: value for key, value in settings.model.items() if key in names}}
-    part = RunFolder(folder)
+    part.path.mkdir(parents=True, exist_ok=True)
+    model = {"name": "cqd", **to_table(_fitting(settings.model, hardware))}
     quiet = [_without_end(listener) for listener in listeners]
-    trainer = Trainer(replace(settings, model=model), Lessons(facts), hardware, part, quiet)
+    trainer = Trainer(replace(settings, model=model), Lessons(facts), hardware, part, quiet, clock)
     trainer.train(resume=part.has_checkpoint())
     links = trainer.engine.model.links
     assert isinstance(links, Complex)
     return links.eval()
+
+
+def _fitting(table: Table, hardware: Hardware) -> ComplexConfig:
+    """The settings of a predictor, with what they leave open chosen for the hardware."""
+    names = {field.name for field in fields(ComplexConfig)}
+    own = {key: value for key, value in table.items() if key in names}
+    rank, candidates = FITTING["cuda" if hardware.cuda else "cpu"]
+    if not own.get("rank"):
+        own["rank"] = rank
+    if own.get("candidates", OPEN) == OPEN:
+        own["candidates"] = candidates
+    return read_config(ComplexConfig, own, "model")
 
 
 def _without_end(listener: Listener) -> Listener:
@@ -114,10 +143,15 @@ def _validate(
     began = clock()
     levels = Validator.of(lessons.valid, lessons.excluded, settings.validation.queries)(reasoner)
     if levels:
-        state.best, state.best_epoch = sum(levels.values()) / len(levels), state.epoch
+        _take_best(state, levels)
         spent = round(clock() - began, 3)
-        tell(listeners, Validated(state.epoch, round(state.seconds, 3), state.best, levels, True, spent))
+        tell(listeners, Validated(state.epoch, round(state.seconds, 3), state.best or 0.0, levels, True, spent))
     return levels
+
+
+def _take_best(state: State, levels: Mapping[str, float]) -> None:
+    if levels:
+        state.best, state.best_epoch = sum(levels.values()) / len(levels), state.epoch
 
 
 def _count(facts: Facts) -> str:

@@ -1,7 +1,8 @@
 """How Credo learns what to believe: by a rehearsal.
 
-A share of the known facts is hidden and a link predictor trained on the rest. What it proposes is compared with what was
-hidden: that fits the calibrators, and queries with their answers before and after hiding fit the ranking of concepts.
+A share of the known facts is hidden and a link predictor trained on the rest. What it proposes is compared with what
+was hidden: that fits the calibrators, and queries with their answers before and after hiding fit the ranking of
+concepts.
 The predictor that is kept is trained on all facts; the calibrators and the ranking carry over.
 """
 
@@ -20,6 +21,7 @@ from torch.nn import functional
 
 from tarbox.benchmark.options import EVALUATION_ONLY, BenchmarkOptions
 from tarbox.benchmark.sampling import Ground, Task, sample_task
+from tarbox.benchmark.tables import QueryTable
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
@@ -41,9 +43,23 @@ SHAPES: Final[Mapping[str, Query]] = {
     name: template.shape for name, template in TEMPLATES.items() if name not in EVALUATION_ONLY
 }
 """What the ranking is rehearsed with: the templates that models are trained on."""
+ONE_HOP: Final = TEMPLATES["1p"].shape
 GROUPS: Final = 50_000
+BLOCK: Final = 256
+DRAWN: Final = 12
+"""Training queries looked at for each that is rehearsed: few lose a concept when facts are hidden."""
 SHORTLIST: Final = 320
 """Concepts of a rehearsed query that the ranking learns from: the strongest, and some at random."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """All facts, the rest of them when some are hidden, and the training queries of a benchmark, if there are any."""
+
+    whole: Facts
+    rest: Facts
+    train: QueryTable | None = None
 
 
 @final
@@ -66,8 +82,9 @@ def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed) -> Beliefs
     return Beliefs.of(evidence.facts, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
 
 
-def rehearse(links: Complex, rest: Facts, whole: Facts, config: CredoConfig, seed: int) -> Rehearsed:
-    """Fit everything to what was hidden: `links` knows the `rest` of the `whole`."""
+def rehearse(links: Complex, lessons: Rehearsal, config: CredoConfig, seed: int) -> Rehearsed:
+    """Fit everything to what was hidden: `links` knows the rest of the whole."""
+    rest, whole = lessons.rest, lessons.whole
     evidence = Evidence.of(rest)
     device = str(links.nodes.device)
     triples, sums = propose_links(links, evidence)
@@ -80,7 +97,7 @@ def rehearse(links: Complex, rest: Facts, whole: Facts, config: CredoConfig, see
     held, kept = degrees >= LEAST, strengths >= LEAST
     beliefs = Beliefs.of(rest, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
     reasoner = assemble(rest, beliefs, None, config, seed)
-    ranking = fit_ranking(reasoner, whole, config, seed, device) if evidence.sizes.concepts else None
+    ranking = fit_ranking(reasoner, lessons, config, seed, device) if evidence.sizes.concepts else None
     return Rehearsed(calibrate_links, calibrate_typings, ranking)
 
 
@@ -127,9 +144,9 @@ class Lists:
     valid: NDArray[np.bool_]
 
 
-def fit_ranking(reasoner: Credo, whole: Facts, config: CredoConfig, seed: int, device: str) -> Calibrator | None:
+def fit_ranking(reasoner: Credo, lessons: Rehearsal, config: CredoConfig, seed: int, device: str) -> Calibrator | None:
     """A network whose logits are calibrated over all rehearsed queries, and put true concepts first in each."""
-    parts = list(rehearse_queries(reasoner, whole, config.rehearsed, seed))
+    parts = list(rehearse_queries(reasoner, lessons.whole, lessons.train, config.rehearsed, seed))
     if not parts or not any(part.true.any() for part in parts):
         return None
     lists = Lists(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("features", "true", "valid")))
@@ -146,34 +163,48 @@ def fit_ranking(reasoner: Credo, whole: Facts, config: CredoConfig, seed: int, d
 
     start = float(lists.true.sum() / max(lists.valid.sum(), 1))
     hidden = 64 if lists.true.sum() >= 200 else 0
-    return fit_network(lists.features, loss, Fit(1500, min(128, len(lists.true)), hidden, start, seed, device))
+    return fit_network(lists.features, loss, Fit(1000, min(64, len(lists.true)), hidden, start, seed, device))
 
 
-def rehearse_queries(reasoner: Credo, whole: Facts, count: int, seed: int) -> Iterator[Lists]:
-    """Queries of every template, half of them with a concept that was hidden, half as they come."""
+def rehearse_queries(reasoner: Credo, whole: Facts, train: QueryTable | None, count: int, seed: int) -> Iterator[Lists]:
+    """For every shape `count` queries as they come, and as many that a hidden fact takes a concept from."""
     later = Index.of(whole, reasoner.index.facts)
-    top = np.zeros(later.concepts, np.bool_)
-    top[Instances.of(whole).top_concepts()] = True
-    options = BenchmarkOptions(seed=seed, counts=(count, count, count), shapes=SHAPES)
     random = np.random.default_rng(seed)
-    for name, shape in SHAPES.items():
+    for shape, ids in draw_queries(later, train, count, seed):
+        _, concepts, _ = answer_rows(shape, ids, reasoner.index)
+        lacking = answer_rows(shape, ids, later)[1].sizes() > concepts.sizes()
+        usual = np.arange(len(ids)) < count
+        chosen = ids[usual | (lacking & (np.cumsum(lacking & ~usual) <= count))]
+        for start in range(0, len(chosen), BLOCK):
+            yield shortlist(reasoner, later, shape, chosen[start : start + BLOCK], random)
+
+
+def draw_queries(later: Index, train: QueryTable | None, count: int, seed: int) -> Iterator[tuple[Query, Ids]]:
+    """(shape, ids) of many times `count` queries: the training queries of a benchmark and one-hop queries, which it
+    need not have; where there are none, queries of all templates that models are trained on."""
+    shapes: dict[Query, list[Ids]] = {}
+    for batch in train.batches() if train is not None else ():
+        shapes.setdefault(batch.shape, []).append(batch.ids)
+    missing = SHAPES if not shapes else {"1p": ONE_HOP} if ONE_HOP not in shapes else {}
+    options = BenchmarkOptions(seed=seed, counts=(count, count, count), shapes=missing or SHAPES)
+    nothing = np.zeros(later.concepts, np.bool_)
+    for name, shape in missing.items():
         for part, hard in (("train", False), ("valid", True)):
-            drawn = sample_task(Task(name, shape, part, count), Ground(later, hard, top), options)
-            for start in range(0, len(drawn.ids), 256):
-                ids = drawn.ids[start : start + 256][:, :]
-                yield shortlist(reasoner, later, shape, ids, top, random)
+            drawn = sample_task(Task(name, shape, part, count), Ground(later, hard, nothing), options)
+            shapes.setdefault(shape, []).append(drawn.ids)
+    for shape, parts in shapes.items():
+        ids = np.unique(np.concatenate(parts), axis=0)
+        yield shape, np.random.default_rng([seed, len(ids)]).permutation(ids)[: DRAWN * count]
 
 
-def shortlist(
-    reasoner: Credo, later: Index, shape: Query, ids: Ids, top: NDArray[np.bool_], random: np.random.Generator
-) -> Lists:
+def shortlist(reasoner: Credo, later: Index, shape: Query, ids: Ids, random: np.random.Generator) -> Lists:
     """The concepts not known of each query that are most likely, and as many again at random, with their truth."""
     asked = reasoner.ask(shape, ids)
     features, _ = reasoner.describer.describe(asked, reasoner.beliefs)
     size, concepts = features.shape[:2]
     true = np.zeros((size, concepts), np.bool_)
     true[answer_rows(shape, ids, later)[1].coordinates()] = True
-    open_ = np.broadcast_to(~top, true.shape).copy()
+    open_ = np.ones(true.shape, np.bool_)
     open_[asked.concepts.coordinates()] = False
     true &= open_
     width = min(SHORTLIST, concepts)

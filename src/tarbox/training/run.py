@@ -32,6 +32,7 @@ from tarbox.training.settings import Settings
 from tarbox.version import __version__
 
 LAST: Final = "last.safetensors"
+PARTS: Final = "parts"
 PROVENANCE: Final = "provenance.json"
 _HEADER: Final = "tarbox"
 
@@ -39,9 +40,10 @@ _HEADER: Final = "tarbox"
 @final
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder to write a run to."""
+    """A folder to write a run to. A part of a run is trained in a folder inside it; `whole` is then the run's."""
 
     path: Path
+    whole: Path | None = None
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], settings: Settings, benchmark: Path, store: Store) -> RunFolder:
@@ -66,6 +68,14 @@ class RunFolder:
         }
         replace_file(folder / RUN, _json(description))
         return cls(folder)
+
+    @property
+    def named(self) -> Path:
+        """The folder that a user knows: that of the whole run."""
+        return self.whole or self.path
+
+    def part(self, name: str) -> RunFolder:
+        return RunFolder(self.path / PARTS / name, self.path)
 
     def write_provenance(self, settings: Settings, hardware: Mapping[str, Any], now: datetime) -> None:
         """Where the run comes from; a resumed run adds to the list."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
-from tarbox.core.config import Table, merge
+from tarbox.core.config import Table, merge, to_table
 from tarbox.core.errors import ConfigError
 from tarbox.kb.store import open_store
 from tarbox.models.saved import check_vocabulary, is_run, open_run, trainable_class
@@ -26,7 +26,7 @@ from tarbox.training.events import Listener, MetricsFile, TensorBoard
 from tarbox.training.failures import TrainingError
 from tarbox.training.hardware import open_hardware
 from tarbox.training.loop import Lessons, Trainer
-from tarbox.training.reasoning import Audience, train_reasoner
+from tarbox.training.reasoning import PREDICTOR, Audience, read_finished, train_reasoner
 from tarbox.training.run import RunFolder
 from tarbox.training.settings import RESUMABLE, Settings, resolve
 from tarbox.training.stopwatch import Clock
@@ -60,7 +60,7 @@ def start(
     if trainable_class(settings.model_name) is None:
         run.write_provenance(settings, {}, surroundings.now or datetime.now().astimezone())
         return State(reason="there is nothing to train")
-    return _train(run, benchmark, settings, surroundings, resume=False)
+    return _train(run, benchmark, settings, surroundings)
 
 
 def resume(
@@ -78,7 +78,11 @@ def resume(
     run.write_settings(settings)
     if trainable_class(settings.model_name) is None:
         return State(reason="there is nothing to train")
-    return _train(run, benchmark, settings, surroundings, resume=run.has_checkpoint())
+    if _is_rehearsed(settings) and to_table(settings.stopping) == saved.settings["stopping"]:
+        finished = read_finished(run)
+        if finished is not None:
+            return finished
+    return _train(run, benchmark, settings, surroundings)
 
 
 def lessons_of(benchmark: Benchmark) -> Lessons:
@@ -105,21 +109,28 @@ def open_source(source: str | os.PathLike[str], output: Path, seed: int) -> Benc
     return open_benchmark(folder)
 
 
-def _train(run: RunFolder, benchmark: Benchmark, settings: Settings, surroundings: Surroundings, resume: bool) -> State:
+def _train(run: RunFolder, benchmark: Benchmark, settings: Settings, surroundings: Surroundings) -> State:
+    """From the last checkpoint, if there is one."""
     hardware = open_hardware(settings.hardware)
     run.write_provenance(settings, hardware.describe(), surroundings.now or datetime.now().astimezone())
-    finished = int(run.read_last()[1]["epoch"]) if resume else 0
+    rehearsed = _is_rehearsed(settings)
+    recorded = run.part(PREDICTOR) if rehearsed else run  # whose epochs the metrics are about
+    finished = int(recorded.read_last()[1]["epoch"]) if recorded.has_checkpoint() else 0
     with TensorBoard(run.path) as board:
         listeners: list[Listener] = [MetricsFile(run.path, finished), board, *surroundings.listeners]
-        kind = trainable_class(settings.model_name)
-        if kind is not None and issubclass(kind, Rehearsed):
+        if rehearsed:
             audience = Audience(surroundings.listeners, listeners[:2], surroundings.clock)
             state = train_reasoner(settings, lessons_of(benchmark), hardware, run, audience)
         else:
             trainer = Trainer(settings, lessons_of(benchmark), hardware, run, listeners, surroundings.clock)
-            state = trainer.train(resume)
+            state = trainer.train(run.has_checkpoint())
     try:
         draw_curves(run.path)
     except OSError as error:
         raise TrainingError(f"training is done, but {run.path / 'curves.png'} cannot be written: {error}") from error
     return state
+
+
+def _is_rehearsed(settings: Settings) -> bool:
+    kind = trainable_class(settings.model_name)
+    return kind is not None and issubclass(kind, Rehearsed)

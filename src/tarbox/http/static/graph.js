@@ -22,8 +22,8 @@ export async function drawGraph(frame, { nodes, edges }, level, opened) {
         classes: [kind, kind === "answer" ? level : "", ...plan.classes(id)],
         position: plan.position(tree.get(id)),
       })),
-      ...edges.map(({ source, target, label, status }, index) => ({
-        data: { id: `edge-${index}`, source, target, label },
+      ...edges.map(({ source, target, label, status, degree }, index) => ({
+        data: { id: `edge-${index}`, source, target, label: edgeLabel(label, status, degree) },
         classes: [status ?? "", ...(plan.outline ? bend(index, source, tree) : [])],
       })),
     ],
@@ -114,10 +114,15 @@ function arrange(tree, width) {
   };
 }
 
+/** A predicted fact says how likely it is, where the model knows. */
+const edgeLabel = (label, status, degree) =>
+  status === "predicted" && typeof degree === "number" ? `${label} ${degree < 0.01 ? "<0.01" : degree.toFixed(2)}` : label;
+
 /** In an outline a name stands behind the relation that leads to it, with an arrow that points as the fact does. */
 function outlineLabel(label, id, { edge }, edges) {
   if (edge === null) return label;
-  const { label: relation, source } = edges[edge];
+  const { label: fact, source, status, degree } = edges[edge];
+  const relation = edgeLabel(fact, status, degree);
   return `${relation} ${source === id ? "←" : "→"} ${label}`;
 }
 

@@ -1,0 +1,279 @@
+"""Credo, measured: accuracy under both protocols, calibration, time to train, time to answer.
+
+    PYTHONPATH=src python3 benchmarks/reasoner.py --jobs 4                       # everything that scratch/ has
+    PYTHONPATH=src python3 benchmarks/reasoner.py --only codex-m --seeds 1 --set rank=64 --set candidates=2048
+
+Stores are expected under scratch/kb-NAME (`tarbox kb build`), imported benchmarks under scratch/NAME; benchmarks of the
+honest protocol are built where they are missing. Every run is a process of its own, `--jobs` at a time, so the
+seconds of one that had company are longer than alone. Results: a table, and $OUT/reasoner.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tarbox.benchmark.building import build_benchmark
+from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
+from tarbox.benchmark.options import BenchmarkOptions
+from tarbox.benchmark.sampling import Ground, Task, sample_task
+from tarbox.benchmark.tables import QueryTable
+from tarbox.core.ids import Level
+from tarbox.evaluation.evaluator import rank_table
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
+from tarbox.kb.splits import SplitBy
+from tarbox.kb.store import open_store
+from tarbox.models.counting import Counting
+from tarbox.models.saved import open_run
+from tarbox.query.templates import TEMPLATES
+from tarbox.training.events import Event, Finished, Phase, Validated
+from tarbox.training.session import Surroundings, start
+from tarbox.training.settings import read_assignments, read_recipe, resolve
+
+EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
+SCRATCH = Path("scratch")
+HONEST = {"codex-m": SplitBy.RANDOM, "dbpedia77k": SplitBy.RANDOM, "fb15k": SplitBy.COLUMN}
+PAPER = ("yago4", "dbpedia")
+COUNTS = (10_000, 100, 300)
+BINS = 15
+BEST = 10
+CALIBRATION_QUERIES = 2000
+Rows = np.ndarray[Any, Any]
+
+
+def options_of(name: str) -> BenchmarkOptions:
+    return BenchmarkOptions(split=HONEST[name], counts=COUNTS, workers=os.cpu_count() or 1)
+
+
+def ensure(name: str) -> Benchmark:
+    if name in HONEST and not is_benchmark(SCRATCH / name):
+        build_benchmark(open_store(SCRATCH / f"kb-{name}").facts, options_of(name), SCRATCH / name)
+    return open_benchmark(SCRATCH / name)
+
+
+def work(options: argparse.Namespace) -> None:
+    """One run: train, rank, look at the degrees; prints JSON."""
+    name, seed = options.worker, options.seed
+    benchmark = ensure(name)
+    given = [f"seed={seed}", "validation.queries=1", *options.set]
+    settings = resolve([read_recipe("credo"), read_assignments(given, "credo")], "credo")
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch) / "run"
+        began = time.monotonic()
+        start(SCRATCH / name, run, settings, Surroundings([tell(f"{name} {seed}", began)]))
+        trained = time.monotonic() - began
+        size = (run / "model.safetensors").stat().st_size
+        began = time.monotonic()
+        scorer: Any = open_run(run).scorer()
+        loaded = time.monotonic() - began
+        table = chosen(benchmark.table("test" if name in HONEST else "valid"), name in HONEST)
+        found: dict[str, Any] = {
+            "name": name,
+            "seed": seed,
+            "settings": settings.table(),
+            "seconds to train": trained,
+            "seconds to load": loaded,
+            "bytes": size,
+            "ranks": per_query(scorer, table, benchmark),
+            "milliseconds": latency(scorer, seed),
+            "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        }
+        if seed == 0:
+            found["counting"] = per_query(Counting.from_facts(benchmark.store.facts), table, benchmark)
+        if name in HONEST:
+            whole = options_of(name).divide(open_store(SCRATCH / f"kb-{name}").facts).whole
+            found["reliability"] = reliability(scorer, whole)
+    print(json.dumps(found))
+
+
+def tell(name: str, began: float) -> Callable[[Event], None]:
+    """A listener that says on stderr which part of training begins, and after how many seconds."""
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Phase | Validated | Finished):
+            about = event.name if isinstance(event, Phase) else type(event).__name__
+            print(f"    {name}: {time.monotonic() - began:.0f} s: {about}", file=sys.stderr, flush=True)
+
+    return listen
+
+
+def chosen(table: QueryTable, honest: bool) -> QueryTable:
+    """The nine templates under the honest protocol; everything under the paper's."""
+    if not honest:
+        return table
+    return table.take(np.flatnonzero(np.isin(np.array(table.texts("template")), EPFO)))
+
+
+def per_query(scorer: Any, table: QueryTable, benchmark: Benchmark) -> dict[str, dict[str, list[float]]]:
+    """The mean reciprocal rank of each query's answers, by level and template."""
+    ranked = rank_table(scorer, table, benchmark.excluded())
+    rows = ranked.rows()
+    counts = np.bincount(rows, minlength=len(table))
+    means = np.bincount(rows, 1.0 / ranked.ranks, len(table)) / np.maximum(counts, 1)
+    found: dict[str, dict[str, list[float]]] = {}
+    for level, template, mean in zip(table.texts("level"), table.texts("template"), means.tolist(), strict=True):
+        found.setdefault(str(level), {}).setdefault(str(template), []).append(mean)
+    return found
+
+
+def latency(scorer: Any, seed: int) -> dict[str, float]:
+    """The median milliseconds of one query at both levels, on one thread."""
+    random = np.random.default_rng(seed)
+    entities, directed = scorer.index.entities, scorer.index.graph.typing
+    found = {}
+    for name in ("1p", "2p", "3p"):
+        shape = TEMPLATES[name].shape
+        times = []
+        for _ in range(30):
+            ids = np.array([[*random.integers(0, directed, int(name[0])), random.integers(entities)]], np.int32)
+            began = time.perf_counter()
+            for level in Level:
+                scorer.score(shape, ids, level)
+            times.append(time.perf_counter() - began)
+        found[name] = 1000 * float(np.median(times))
+    return found
+
+
+def reliability(scorer: Any, whole: Facts) -> dict[str, Any]:
+    """The degrees of the ten best predictions of queries drawn from the whole graph, against its truth."""
+    later = Index.of(whole)
+    never = np.zeros(later.concepts, np.bool_)
+    found = {}
+    for name in ("1p", "2p"):
+        task = Task(name, TEMPLATES[name].shape, "test", CALIBRATION_QUERIES)
+        drawn = sample_task(task, Ground(later, False, never), BenchmarkOptions(seed=1)).ids[:CALIBRATION_QUERIES]
+        for level in Level:
+            degrees, true = predictions(scorer, later, task, drawn, level)
+            found[f"{name} {level.value}"] = summary(degrees, true)
+    return found
+
+
+def predictions(scorer: Any, later: Index, task: Task, ids: Rows, level: Level) -> tuple[Rows, Rows]:
+    """(degrees, truth) of the best predicted answers."""
+    degrees, true = [], []
+    for start_ in range(0, len(ids), 100):
+        block = ids[start_ : start_ + 100]
+        scores = scorer.degrees(task.shape, block, level)
+        known = answer_rows(task.shape, block, scorer.index)[level is Level.CONCEPT]
+        right = answer_rows(task.shape, block, later)[level is Level.CONCEPT]
+        truth = np.zeros(scores.shape, np.bool_)
+        truth[right.coordinates()] = True
+        scores[known.coordinates()] = -1.0
+        best = np.argpartition(-scores, min(BEST, scores.shape[1] - 1), axis=1)[:, :BEST]
+        rows = np.arange(len(block))[:, None]
+        kept = scores[rows, best] >= 0
+        degrees.append(scores[rows, best][kept])
+        true.append(truth[rows, best][kept])
+    return np.concatenate(degrees), np.concatenate(true)
+
+
+def summary(degrees: Rows, true: Rows) -> dict[str, Any]:
+    """Expected calibration error over bins of equal mass, and the Brier score."""
+    bins = np.array_split(np.argsort(degrees, kind="stable"), BINS)
+    points = [(float(degrees[own].mean()), float(true[own].mean()), len(own)) for own in bins if len(own)]
+    error = sum(abs(said - was) * count for said, was, count in points) / max(len(degrees), 1)
+    return {"ece": error, "brier": float(((degrees - true) ** 2).mean()), "rate": float(true.mean()), "bins": points}
+
+
+def average(ranks: dict[str, list[float]]) -> float:
+    return float(np.mean([np.mean(values) for values in ranks.values()]))
+
+
+def ratio_interval(ours: list[dict[str, list[float]]], theirs: dict[str, list[float]]) -> tuple[float, float]:
+    """95% of the ratio of averages over queries drawn again, the same for all; seeds are averaged first."""
+    random = np.random.default_rng(0)
+    mean = {name: np.mean([one[name] for one in ours], axis=0) for name in theirs}
+    found = []
+    for _ in range(1000):
+        above = below = 0.0
+        for name, values in theirs.items():
+            rows = random.integers(0, len(values), len(values))
+            above += mean[name][rows].mean()
+            below += np.array(values)[rows].mean()
+        found.append(above / max(below, 1e-9))
+    return float(np.quantile(found, 0.025)), float(np.quantile(found, 0.975))
+
+
+def report(found: list[dict[str, Any]]) -> None:
+    for name in dict.fromkeys(one["name"] for one in found):
+        runs = [one for one in found if one["name"] == name]
+        counting = next((one["counting"] for one in runs if "counting" in one), None)
+        for level in runs[0]["ranks"]:
+            means = [100 * average(one["ranks"][level]) for one in runs]
+            spread = f" ± {np.std(means, ddof=1):.1f}" if len(means) > 1 else ""
+            text = f"{name:11} {level:8} {np.mean(means):5.1f}{spread}"
+            if counting is not None:
+                low, high = ratio_interval([one["ranks"][level] for one in runs], counting[level])
+                base = 100 * average(counting[level])
+                text += f"  counting {base:.1f}, ratio {np.mean(means) / base:.2f} ({low:.2f} to {high:.2f})"
+            print(text)
+            print(
+                "   ", " ".join(f"{template} {100 * np.mean(v):.1f}" for template, v in runs[0]["ranks"][level].items())
+            )
+        times = ", ".join(f"{one['seconds to train']:.0f}" for one in runs)
+        first = runs[0]
+        answers = " ".join(f"{template} {value:.1f}" for template, value in first["milliseconds"].items())
+        print(f"    trained in {times} s, loaded in {first['seconds to load']:.1f} s, {first['bytes'] / 1e6:.0f} MB")
+        print(f"    one query, one thread, ms: {answers}; peak {first['peak GB']:.1f} GB")
+        for label, values in first.get("reliability", {}).items():
+            print(f"    {label}: ECE {values['ece']:.3f}, Brier {values['brier']:.3f}, true {values['rate']:.3f}")
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default=",".join([*PAPER, *HONEST]), help="names, separated by commas")
+    parser.add_argument("--seeds", type=int, default=3, help="under the honest protocol; one under the paper's")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], help="a setting")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = read_options()
+    if options.worker:
+        work(options)
+        return
+    names = options.only.split(",")
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(ensure, names))
+    print("benchmarks are ready", flush=True)
+    waiting = [(name, seed) for seed in range(options.seeds) for name in names if name in HONEST or not seed]
+    running: list[tuple[str, int, subprocess.Popen[str]]] = []
+    found: list[dict[str, Any]] = []
+    while waiting or running:
+        while waiting and len(running) < options.jobs:
+            name, seed = waiting.pop(0)
+            command = [sys.executable, __file__, "--worker", name, "--seed", str(seed)]
+            command += [f"--set={text}" for text in options.set]
+            running.append((name, seed, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
+        name, seed, process = running.pop(0)
+        output, _ = process.communicate()
+        if process.returncode:
+            print(f"{name} seed {seed} failed", flush=True)
+            continue
+        found.append(json.loads(output.strip().splitlines()[-1]))
+        ranks = found[-1]["ranks"]
+        print(name, seed, {level: round(100 * average(ranks[level]), 1) for level in ranks}, flush=True)
+        if out := os.environ.get("OUT"):
+            (Path(out) / "reasoner.json").write_text(json.dumps(found), encoding="utf-8")
+    report(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What a model believes on the way to an answer, where no fact is known: for each hop the strongest witness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Role
+from tarbox.execution.rows import directed, name_id
+from tarbox.kb.facts import Ids
+from tarbox.models.beliefs import BeliefAlgebra
+from tarbox.models.scorer import Believer
+from tarbox.query.algebra import Direction
+
+Floats = NDArray[np.float32]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Convictions:
+    """The beliefs of a model, asked entity by entity. Fuzzy sets are [E]."""
+
+    believer: Believer
+
+    def entity(self, name: str) -> Floats:
+        return self._meaning(Role.ENTITY, name).entity(name).ravel()
+
+    def concept(self, name: str) -> Floats:
+        return self._meaning(Role.CONCEPT, name).concept(name).ravel()
+
+    def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:
+        return self._meaning(Role.RELATION, relation, direction).exists(relation, direction, operand[None]).ravel()
+
+    def intersection(self, operands: Sequence[Floats]) -> Floats:
+        return self.believer.algebra({}, 1).intersection(operands)
+
+    def union(self, operands: Sequence[Floats]) -> Floats:
+        return self.believer.algebra({}, 1).union(operands)
+
+    def complement(self, operand: Floats) -> Floats:
+        return self.believer.algebra({}, 1).complement(operand)
+
+    def witness(self, relation: int, direction: Direction, entity: int, operand: Floats) -> tuple[int, float] | None:
+        """The entity of the fuzzy set that leads most strongly to this one, and the degree of the fact between them.
+
+        The edges that lead to an entity are those that leave it in the other direction.
+        """
+        beliefs = self.believer.beliefs
+        way = directed(relation, direction.opposite)
+        start, end = int(beliefs.starts[way]), int(beliefs.starts[way + 1])
+        first, last = (start + np.searchsorted(beliefs.near[start:end], [entity, entity + 1])).tolist()
+        others, degrees = beliefs.far[first:last], beliefs.degrees[first:last]
+        strengths = operand[others] * degrees
+        if not strengths.max(initial=0.0) > 0:
+            return None
+        strongest = int(strengths.argmax())
+        return int(others[strongest]), float(degrees[strongest])
+
+    def typing(self, entity: int, concept: int) -> float | None:
+        """The degree to which an entity is believed to be an instance; None where it is not."""
+        typings = self.believer.beliefs.concepts
+        first, last = typings.offsets[entity], typings.offsets[entity + 1]
+        place = int(first + np.searchsorted(typings.columns[first:last], concept))
+        return float(typings.degrees[place]) if place < last and typings.columns[place] == concept else None
+
+    def member(self, concept: int, degrees: Floats) -> int | None:
+        """The entity that makes the concept an answer most strongly, given the fuzzy set of the answers."""
+        members = self.believer.beliefs.members
+        own = slice(members.offsets[concept], members.offsets[concept + 1])
+        strengths = degrees[members.columns[own]] * members.degrees[own]
+        return int(members.columns[own][strengths.argmax()]) if strengths.max(initial=0.0) > 0 else None
+
+    def _meaning(self, role: Role, name: str, direction: Direction | None = None) -> BeliefAlgebra:
+        number = name_id(role, name, self.believer.index.facts.vocabulary)
+        ids: Ids = np.array([number if direction is None else directed(number, direction)], np.int32)
+        return self.believer.algebra({name: ids}, 1)
