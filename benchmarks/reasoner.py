@@ -20,25 +20,27 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tarbox.benchmark.building import build_benchmark
+from tarbox.benchmark.building import build_benchmark, table_of
+from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Ground, Task, sample_task
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.ids import Level
+from tarbox.evaluation.calibration import Predictions, predict
+from tarbox.evaluation.calibration import reliability as measure_reliability
 from tarbox.evaluation.evaluator import rank_table
-from tarbox.execution.exact import answer_rows
-from tarbox.execution.graph import Index
-from tarbox.kb.facts import Facts
 from tarbox.kb.splits import SplitBy
 from tarbox.kb.store import open_store
 from tarbox.models.counting import Counting
 from tarbox.models.saved import open_run
+from tarbox.models.scorer import Believer
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.events import Event, Finished, Phase, Validated
 from tarbox.training.session import Surroundings, start
@@ -49,10 +51,6 @@ SCRATCH = Path("scratch")
 HONEST = {"codex-m": SplitBy.RANDOM, "dbpedia77k": SplitBy.RANDOM, "fb15k": SplitBy.COLUMN}
 PAPER = ("yago4", "dbpedia")
 COUNTS = (10_000, 100, 300)
-BINS = 15
-BEST = 10
-CALIBRATION_QUERIES = 2000
-Rows = np.ndarray[Any, Any]
 
 
 def options_of(name: str) -> BenchmarkOptions:
@@ -95,9 +93,25 @@ def work(options: argparse.Namespace) -> None:
         if seed == 0:
             found["counting"] = per_query(Counting.from_facts(benchmark.store.facts), table, benchmark)
         if name in HONEST:
-            whole = options_of(name).divide(open_store(SCRATCH / f"kb-{name}").facts).whole
-            found["reliability"] = reliability(scorer, whole)
+            found["reliability"] = reliability(scorer, name)
+        if options.variants:
+            found["variants"] = {
+                label: {
+                    "mrr": {level: average(ranks) for level, ranks in per_query(other, table, benchmark).items()},
+                    "ece": {key: one["ece"] for key, one in reliability(other, name).items()} if name in HONEST else {},
+                }
+                for label, other in variants_of(scorer).items()
+            }
     print(json.dumps(found))
+
+
+def variants_of(scorer: Any) -> dict[str, Any]:
+    """The same beliefs, answered from in other ways."""
+    return {
+        "no second look": replace(scorer, electing=None),
+        "no second look, independent ways": replace(scorer, electing=None, noisy=True),
+        "no ranking of concepts": replace(scorer, ranking=None),
+    }
 
 
 def tell(name: str, began: float) -> Callable[[Event], None]:
@@ -148,45 +162,23 @@ def latency(scorer: Any, seed: int) -> dict[str, float]:
     return found
 
 
-def reliability(scorer: Any, whole: Facts) -> dict[str, Any]:
+def reliability(scorer: Believer, name: str) -> dict[str, Any]:
     """The degrees of the ten best predictions of queries drawn from the whole graph, against its truth."""
-    later = Index.of(whole)
-    never = np.zeros(later.concepts, np.bool_)
-    found = {}
-    for name in ("1p", "2p"):
-        task = Task(name, TEMPLATES[name].shape, "test", CALIBRATION_QUERIES)
-        drawn = sample_task(task, Ground(later, False, never), BenchmarkOptions(seed=1)).ids[:CALIBRATION_QUERIES]
-        for level in Level:
-            degrees, true = predictions(scorer, later, task, drawn, level)
-            found[f"{name} {level.value}"] = summary(degrees, true)
-    return found
+    found = predict(scorer, calibration_table(name))
+    return {f"{template} {level.value}": summary(one) for (level, template), one in found.items()}
 
 
-def predictions(scorer: Any, later: Index, task: Task, ids: Rows, level: Level) -> tuple[Rows, Rows]:
-    """(degrees, truth) of the best predicted answers."""
-    degrees, true = [], []
-    for start_ in range(0, len(ids), 100):
-        block = ids[start_ : start_ + 100]
-        scores = scorer.degrees(task.shape, block, level)
-        known = answer_rows(task.shape, block, scorer.index)[level is Level.CONCEPT]
-        right = answer_rows(task.shape, block, later)[level is Level.CONCEPT]
-        truth = np.zeros(scores.shape, np.bool_)
-        truth[right.coordinates()] = True
-        scores[known.coordinates()] = -1.0
-        best = np.argpartition(-scores, min(BEST, scores.shape[1] - 1), axis=1)[:, :BEST]
-        rows = np.arange(len(block))[:, None]
-        kept = scores[rows, best] >= 0
-        degrees.append(scores[rows, best][kept])
-        true.append(truth[rows, best][kept])
-    return np.concatenate(degrees), np.concatenate(true)
+@cache
+def calibration_table(name: str) -> QueryTable:
+    options = options_of(name)
+    return table_of(sample_calibration(options.divide(open_store(SCRATCH / f"kb-{name}").facts), options))
 
 
-def summary(degrees: Rows, true: Rows) -> dict[str, Any]:
+def summary(found: Predictions) -> dict[str, Any]:
     """Expected calibration error over bins of equal mass, and the Brier score."""
-    bins = np.array_split(np.argsort(degrees, kind="stable"), BINS)
-    points = [(float(degrees[own].mean()), float(true[own].mean()), len(own)) for own in bins if len(own)]
-    error = sum(abs(said - was) * count for said, was, count in points) / max(len(degrees), 1)
-    return {"ece": error, "brier": float(((degrees - true) ** 2).mean()), "rate": float(true.mean()), "bins": points}
+    figures = measure_reliability(found)
+    points = [(one.degree, one.true, one.n) for one in figures.bins]
+    return {"ece": figures.ece, "brier": figures.brier, "rate": figures.true, "n": figures.n, "bins": points}
 
 
 def average(ranks: dict[str, list[float]]) -> float:
@@ -229,6 +221,10 @@ def report(found: list[dict[str, Any]]) -> None:
         answers = " ".join(f"{template} {value:.1f}" for template, value in first["milliseconds"].items())
         print(f"    trained in {times} s, loaded in {first['seconds to load']:.1f} s, {first['bytes'] / 1e6:.0f} MB")
         print(f"    one query, one thread, ms: {answers}; peak {first['peak GB']:.1f} GB")
+        for label, values in first.get("variants", {}).items():
+            shown = ", ".join(f"{level} {100 * mrr:.1f}" for level, mrr in values["mrr"].items())
+            errors = ", ".join(f"{key} {error:.3f}" for key, error in values["ece"].items())
+            print(f"    {label}: {shown}{'; ECE ' + errors if errors else ''}")
         for label, values in first.get("reliability", {}).items():
             print(f"    {label}: ECE {values['ece']:.3f}, Brier {values['brier']:.3f}, true {values['rate']:.3f}")
 
@@ -239,6 +235,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="under the honest protocol; one under the paper's")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], help="a setting")
+    parser.add_argument("--variants", action="store_true", help="also rank with parts left out")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -260,7 +257,7 @@ def main() -> None:
         while waiting and len(running) < options.jobs:
             name, seed = waiting.pop(0)
             command = [sys.executable, __file__, "--worker", name, "--seed", str(seed)]
-            command += [f"--set={text}" for text in options.set]
+            command += [f"--set={text}" for text in options.set] + ["--variants"] * options.variants
             running.append((name, seed, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
         name, seed, process = running.pop(0)
         output, _ = process.communicate()

@@ -67,9 +67,13 @@ uvloop.run(main())
 LOADING: Final = """
 import sys, time
 began = time.perf_counter()
+from pathlib import Path
+from tarbox.models.registry import find_model
 from tarbox.models.saved import is_run
 if is_run(sys.argv[1]):
-    import torch
+    import json
+    import tarbox.service.reasoner
+    find_model(json.loads((Path(sys.argv[1]) / "run.json").read_bytes())["model"])  # and torch, where it needs it
 from tarbox.service.answering import open_answerer, warm_up
 imported = time.perf_counter()
 answerer = open_answerer(sys.argv[1])
@@ -286,7 +290,7 @@ def _take_turns(answerer: Answerer, texts: list[str], served: tuple[str, int], c
 def measure_loading(path: Path) -> bool:
     """Prints what a fresh process takes until it answers, the median of three; returns whether loading meets its bar.
 
-    Imports stand apart: Python and torch cost them once, whatever is loaded.
+    Imports stand apart: Python, and torch for the models that need it, cost them once, whatever is loaded.
     """
     command = [sys.executable, "-c", LOADING, str(path)]
     runs = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(3)]

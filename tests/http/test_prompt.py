@@ -63,6 +63,14 @@ def test_commands(talk: Talk) -> None:
     assert "not SPARQL" in shown
 
 
+def test_concepts_in_another_order(talk: Talk) -> None:
+    shown = talk(":k 1\nworksAt value Google\n:order probability\nworksAt value Google\n:order best\n:quit\n")
+    first, second = shown.split("everything that works at Google")[1:]
+    assert "Agent" in second
+    assert "Agent" not in first  # it covers all of them and tells nothing
+    assert ":order X" in second
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -10,6 +10,8 @@ from tarbox.http.quick import read_question
 QUERIES = [
     "query=Person",
     "query=Person&k=1",
+    "query=Person&order=probability",
+    "query=worksAt+value+Google&order=similarity&k=3",
     "query=worksAt+value+Google&language=manchester&k=1000",
     "query=worksAt%20value%20Gogle",
     "query=",
@@ -35,7 +37,7 @@ def test_both_ways_give_the_same(client: httpx.Client, query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     ["", "k=1", "query=a&query=b", "query=a&k=0", "query=a&k=1001", "query=a&k=-1", "query=a&k=1_0", "query=a&k=%C2%B2",
-     "query=a&k=+1", "query=a&language=prolog", "query=a&k=999999", "query"],
+     "query=a&k=+1", "query=a&language=prolog", "query=a&order=best", "query=a&order=", "query=a&k=999999", "query"],
 )  # fmt: skip
 def test_what_is_not_plainly_right_goes_the_usual_way(query: str) -> None:
     assert read_question(query.encode()) is None

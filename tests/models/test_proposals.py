@@ -106,7 +106,7 @@ def test_typings_are_those_with_a_share_and_those_that_are_likely(links: Complex
     assert propose_typings(links, evidence)[0].tolist() == sorted(wanted)
 
 
-@pytest.mark.parametrize("cells", [1, 100, 1 << 26])
+@pytest.mark.parametrize("cells", [60, 700, 1 << 26])
 def test_blocks_change_nothing(links: Complex, evidence: Evidence, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = (*_everything(links, evidence),)
     monkeypatch.setattr(tarbox.models.proposals, "_CELLS", cells)
@@ -176,7 +176,7 @@ def test_relatives_of_a_typing(facts: Facts, evidence: Evidence) -> None:
         assert [part[row] for part in found] == pytest.approx(wanted, abs=1e-6)
 
 
-@given(st.integers(0, 1000), st.integers(0, 6), st.integers(1, 9), st.integers(1, 5), st.floats(0, 4))
+@given(st.integers(0, 1000), st.integers(0, 6), st.integers(1, 9), st.integers(1, 5), st.floats(0.25, 4))
 def test_the_strongest_by_sorting_and_by_looking(seed: int, height: int, width: int, most: int, spread: float) -> None:
     """Both are what a naive sort finds."""
     random = np.random.default_rng(seed)

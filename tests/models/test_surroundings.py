@@ -14,6 +14,13 @@ ROOT = Path(__file__).parents[2]
 ABSENT = ("duckdb", "numba", "rdflib", "rich", "typer", "fastobo", "pyoxigraph", "pyhornedowl", "matplotlib", "pandas")
 
 
+def test_training_is_imported_with_torch_alone() -> None:
+    """What needs numba imports it where it is called."""
+    script = f"import sys; sys.modules.update(dict.fromkeys({ABSENT!r})); import tarbox.training.session"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("page", ["tar.md", "baselines.md"])
 def test_the_walk_runs(page: str) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)

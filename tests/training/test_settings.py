@@ -41,7 +41,7 @@ def test_short_and_long_keys() -> None:
     [
         (
             "optimizer.rat=1",
-            r"no setting 'optimizer\.rat'\. Did you mean 'optimizer\.rate'\? Known here: optimizer\.kind, optimizer\.rate,",
+            r"no setting 'optimizer\.rat'\. Did you mean 'optimizer\.rate'\? Known here: optimizer\.kind,",
         ),
         ("rte=1", r"no setting 'rte'\. Did you mean 'rate'\?"),
         ("adam.rate=1", r"no setting 'adam'.* Known here: seed, model, batches"),

@@ -10,8 +10,9 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
+from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import write_benchmark
-from tarbox.benchmark.options import BenchmarkOptions
+from tarbox.benchmark.options import CALIBRATION, BenchmarkOptions
 from tarbox.benchmark.sampling import Progress, SampledQueries, grounds_of, sample_all
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
@@ -45,7 +46,11 @@ def build_benchmark(
     sampled = sample_all(grounds, options, progress)
     tables = {part: table_of([queries for queries in sampled if queries.task.part == part]) for part in SPLITS}
     never = np.flatnonzero(grounds["test"].never).astype(np.int32)
-    shortfalls = tuple(text for queries in sampled if (text := queries.shortfall()) is not None)
+    del grounds  # their indexes are as large as the one that calibration makes
+    calibration = sample_calibration(split, options, progress)
+    if calibration:
+        tables[CALIBRATION] = table_of(calibration)
+    shortfalls = tuple(text for queries in (*sampled, *calibration) if (text := queries.shortfall()) is not None)
     details: dict[str, Any] = {
         "protocol": options.protocol.value,
         "options": options.describe(),

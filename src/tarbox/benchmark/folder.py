@@ -8,6 +8,7 @@
       train.parquet     query tables with ids of that store (any of the three may be missing)
       valid.parquet
       test.parquet
+      calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0029)
 
 It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.
 """
@@ -25,6 +26,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from tarbox.benchmark.options import CALIBRATION, TABLES
 from tarbox.benchmark.tables import QueryTable, read_table, write_table
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level, Role
@@ -58,8 +60,12 @@ class Benchmark:
         """The splits that have a table, of train, valid and test."""
         return tuple(split for split in SPLITS if split in self.manifest["files"])
 
+    def calibration(self) -> QueryTable | None:
+        """The queries to check degrees with; older benchmarks, imported ones and the paper's have none."""
+        return self.table(CALIBRATION) if CALIBRATION in self.manifest["files"] else None
+
     def table(self, split: str) -> QueryTable:
-        """The queries of one split."""
+        """The queries of one split, or `calibration`."""
         if split not in self.manifest["files"]:
             there = ", ".join(self.splits) or "none"
             raise BenchmarkError(f"{self.path} has no {split} queries; it has: {there}")
@@ -116,7 +122,7 @@ def write_benchmark(
     details: Manifest,
     excluded: Mapping[Level, Ids] | None = None,
 ) -> Manifest:
-    """Write the benchmark of these training facts and tables by split; returns its manifest.
+    """Write the benchmark of these training facts and tables by name; returns its manifest.
 
     `details` go into the manifest and must hold `protocol`; `store` among them goes into the store's own manifest.
     """
@@ -126,7 +132,7 @@ def write_benchmark(
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
     try:
         store = write_store(scratch / STORE, training, details.get("store"))
-        files = {split: _write_split(scratch, split, tables[split]) for split in SPLITS if split in tables}
+        files = {split: _write_split(scratch, split, tables[split]) for split in TABLES if split in tables}
         manifest = {
             **{key: value for key, value in details.items() if key != "store"},
             "format": FORMAT,

@@ -36,12 +36,14 @@ Keys = NDArray[np.uint64]
 
 class Rules(NamedTuple):
     """What is drawn and kept: only answers missing from the earlier graph are targets where `hard`; relations in both
-    directions or only `h -r->`; at most `most` targets; `never` [C] marks concepts that are no targets."""
+    directions or only `h -r->`; at most `most` targets; `never` [C] marks concepts that are no targets; `every` query
+    is kept, those without a target too."""
 
     hard: bool
     both_directions: bool
     most: int
     never: NDArray[np.bool_]
+    every: bool
 
 
 class Haul(NamedTuple):
@@ -256,13 +258,14 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
     if space.defaults[row]:
         list_range(space, row, 0, graph.entities)
     entities = count_targets(space, row, rules, 0)
-    if entities > rules.most or (entities == 0 and not (rules.hard and has_late_types(graph, space, row))):
+    hopeless = entities == 0 and not rules.every and not (rules.hard and has_late_types(graph, space, row))
+    if entities > rules.most or hopeless:
         clear(space, row)
         return TOO_MANY if entities else NO_TARGET
     concept_row = space.rows[1]
     project_types(graph, space, row, concept_row)
     concepts = count_targets(space, concept_row, rules, graph.entities)
-    outcome = ACCEPTED if entities or concepts else NO_TARGET
+    outcome = ACCEPTED if entities or concepts or rules.every else NO_TARGET
     if rules.hard and concepts > rules.most:
         outcome = TOO_MANY
     if outcome == ACCEPTED:

@@ -17,6 +17,14 @@ from tarbox.query.templates import TEMPLATES, template
 EVALUATION_ONLY: Final = frozenset({"pi", "ip", "2u", "up"})
 """Templates that no model is trained on, as in the paper."""
 
+CALIBRATION: Final = "calibration"
+"""The table of queries drawn whether or not they have a hard answer (docs/adr/0029)."""
+
+CALIBRATED: Final = ("1p", "2p")
+"""The templates of that table."""
+
+TABLES: Final = (*SPLITS, CALIBRATION)
+"""The query tables that a benchmark may have."""
 
 PAPER_TEMPLATES: Final = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 
@@ -60,7 +68,8 @@ class BenchmarkOptions:
     """The settings of `tarbox bench build`.
 
     `counts` are the queries wanted per template and level for train, valid and test. A query with more than
-    `max_answers` answers to rank is left out. The result depends on everything here but `workers`.
+    `max_answers` answers to rank is left out. `calibration` are the queries of each template and level for the table of
+    that name, under the honest protocol alone. The result depends on everything here but `workers`.
     """
 
     protocol: Protocol = Protocol.HONEST
@@ -70,11 +79,17 @@ class BenchmarkOptions:
     seed: int = 0
     shapes: Mapping[str, Query] = field(default_factory=default_shapes)
     workers: int = 2
+    calibration: int = 2_000
 
     def __post_init__(self) -> None:
         if min(self.counts) < 0:
             raise ConfigError(f"the number of queries cannot be negative: {', '.join(map(str, self.counts))}")
-        for name, value, least in (("max_answers", self.max_answers, 1), ("workers", self.workers, 1)):
+        bounds = (
+            ("max_answers", self.max_answers, 1),
+            ("workers", self.workers, 1),
+            (CALIBRATION, self.calibration, 0),
+        )
+        for name, value, least in bounds:
             if value < least:
                 raise ConfigError(f"{name} is {value}; it must be at least {least}")
         if self.protocol is Protocol.PAPER and self.split is SplitBy.COLUMN:
@@ -103,4 +118,5 @@ class BenchmarkOptions:
             "counts": dict(zip(SPLITS, self.counts, strict=True)),
             "max_answers": self.max_answers,
             "seed": self.seed,
+            **({CALIBRATION: self.calibration} if self.protocol is Protocol.HONEST else {}),
         }

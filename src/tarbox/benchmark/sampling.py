@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.benchmark.options import BenchmarkOptions, Protocol
-from tarbox.benchmark.selection import Asked, Catch, ask_all, ask_one, concatenate
+from tarbox.benchmark.selection import Asked, Catch, ask_all, ask_every, ask_one, concatenate
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.execution.program import compile_shape
@@ -53,7 +53,7 @@ REASONS: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One template for one part of the benchmark (a name of `SPLITS`), with the queries wanted per level."""
+    """One template for one part of the benchmark (a name of `TABLES`), with the queries wanted per level."""
 
     template: str
     shape: Query
@@ -88,19 +88,24 @@ class SampledQueries:
 @final
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where a part of the benchmark draws its queries from: the indexed graph and which answers it asks for."""
+    """Where a part of the benchmark draws its queries from: the indexed graph and which answers it asks for.
+
+    Where it asks `every` query, one need not have an answer to ask for.
+    """
 
     index: Index
     hard: bool
     never: NDArray[np.bool_]
+    every: bool = False
 
     @classmethod
     def of(cls, stage: Stage, never: NDArray[np.bool_]) -> Ground:
         return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
 
-    def has_instances(self) -> bool:
-        """Whether any concept that may be a target has an instance."""
-        return bool(self.index.instances.entities_of.sizes()[~self.never].any())
+    def levels(self) -> tuple[Level, ...]:
+        """Where there is something to ask for: at concept level, if a concept that may be a target has an instance."""
+        instances = self.index.instances.entities_of.sizes()[~self.never]
+        return (Level.ENTITY, Level.CONCEPT) if instances.any() else (Level.ENTITY,)
 
 
 Progress = Callable[[Task, int], None]
@@ -164,7 +169,8 @@ class Collector:
             np.zeros(DRAWN, np.uint64),
         )
         honest = options.protocol is Protocol.HONEST
-        self._rules: Rules = Rules(ground.hard, honest, options.max_answers, ground.never)
+        self._rules: Rules = Rules(ground.hard, honest, options.max_answers, ground.never, ground.every)
+        self._levels = ground.levels()
         self._seed = options.derive_seed(task.part, task.template)
         self._random = np.random.default_rng(self._seed)
         self._attempts, self._checked, self._found_then, self._worthwhile = 0, 0, 0, True
@@ -181,8 +187,7 @@ class Collector:
 
     def count(self) -> int:
         """The queries found at the level that has fewest; without instances there is only one level."""
-        counted = Level if self._ground.has_instances() else (Level.ENTITY,)
-        return min(self._counts[level] for level in counted)
+        return min(self._counts[level] for level in self._levels)
 
     def unfinished(self) -> bool:
         return self._worthwhile and self.count() < self._task.wanted and self._attempts < self._limit
@@ -206,7 +211,9 @@ class Collector:
 
     def _keep(self, catch: Catch) -> None:
         """Takes from the catch what is new and still wanted."""
-        if self._protocol is Protocol.HONEST:
+        if self._ground.every:
+            asked = ask_every(catch, self._levels)
+        elif self._protocol is Protocol.HONEST:
             asked = ask_all(catch)
         else:
             asked = ask_one(catch, self._ground.index.instances.concepts_of, self._random)

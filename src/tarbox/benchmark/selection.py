@@ -1,12 +1,13 @@
 """From drawn queries with all their answers to what is asked: targets and known answers, by protocol.
 
 The honest protocol asks for every hard answer and knows all others. The paper's asks for one answer, and for one
-concept of it, and knows only the answers on the training graph.
+concept of it, and knows only the answers on the training graph. Calibration asks every query, even one without a hard
+answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -84,6 +85,16 @@ def ask_all(catch: Catch) -> dict[Level, Asked]:
         rows = np.flatnonzero(found.targets.sizes())
         targets, known, missing = (part.take(rows) for part in (found.targets, found.others, found.missing))
         asked[level] = Asked(rows, targets, known, missing, np.full(len(rows), not catch.hard))
+    return asked
+
+
+def ask_every(catch: Catch, levels: Container[Level]) -> dict[Level, Asked]:
+    """Every query at every one of these levels, whether or not it has a target (calibration)."""
+    asked = {}
+    for level, found in catch.found.items():
+        rows = np.arange(len(catch.ids) if level in levels else 0)
+        targets, known, missing = (part.take(rows) for part in (found.targets, found.others, found.missing))
+        asked[level] = Asked(rows, targets, known, missing, np.zeros(len(rows), np.bool_))
     return asked
 
 

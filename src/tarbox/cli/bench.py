@@ -47,6 +47,9 @@ def build(
     template: Annotated[
         list[str] | None, typer.Option(help="Your own, as NAME=EXPRESSION: 'ci=?c1 and (?r1 value ?e1)'.")
     ] = None,
+    calibration: Annotated[
+        int, typer.Option(help="Queries of 1p and 2p and each level to check degrees with; honest protocol.")
+    ] = 2_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same benchmark.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Threads; one per processor by default.")] = None,
 ) -> None:
@@ -65,6 +68,7 @@ def build(
         seed=seed,
         shapes=choose_shapes(templates, template or [], chosen),
         workers=workers if workers is not None else os.cpu_count() or 1,
+        calibration=calibration,
     )
     facts = open_store(kb).facts
     with _progress(options) as advance:
@@ -78,11 +82,12 @@ def _progress(options: BenchmarkOptions) -> Iterator[Callable[[Task, int], None]
     from rich.console import Console
     from rich.progress import Progress
 
+    from tarbox.benchmark.calibration import calibration_tasks
     from tarbox.benchmark.sampling import tasks_of
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        wanted = sum(task.wanted for task in tasks_of(options))
+        wanted = sum(task.wanted for task in (*tasks_of(options), *calibration_tasks(options)))
         line = bar.add_task("splitting", total=wanted)
         done: dict[Task, int] = {}
 

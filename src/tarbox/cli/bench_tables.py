@@ -52,7 +52,7 @@ def show_benchmark(
     if as_json:
         typer.echo(json.dumps(summary.to_json(), indent=2, ensure_ascii=False))
         return
-    splits = [part.split for part in summary.partitions]
+    splits = dict.fromkeys(group.split for group in summary.groups)
     typer.echo(to_terminal([_statistics(summary), *(_queries(summary, split) for split in splits)]), nl=False)
     for split, share in summary.hard_concepts.items():
         typer.echo(f"hard concept targets, {split}: {100 * share:.1f}%")
@@ -98,7 +98,7 @@ def _queries(summary: Summary, split: str) -> Table:
         for group in summary.groups
         if group.split == split
     )
-    header = (split, "queries", "targets", "known", "easy", "hard", "missing links")
+    header = ("template", "queries", "targets", "known", "easy", "hard", "missing links")
     return Table(f"{split}: queries and their answers", header, rows)
 
 

@@ -19,6 +19,7 @@ from tarbox.core.ids import Level
 
 if TYPE_CHECKING:
     from tarbox.benchmark.tables import QueryTable
+    from tarbox.evaluation.calibration import Calibration
     from tarbox.evaluation.evaluator import Progress, Ranked
     from tarbox.kb.facts import Facts, Ids
     from tarbox.models.saved import SavedRun
@@ -46,13 +47,17 @@ class Candidates(Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Everything to be evaluated: training facts, queries, and which candidates are left out."""
+    """Everything to be evaluated: training facts, queries, and which candidates are left out.
+
+    `calibration` are queries to check degrees with, where the benchmark has them and its test queries are evaluated.
+    """
 
     facts: Facts
     table: QueryTable
     protocol: str
     excluded: Mapping[Level, Ids]
     rejected: tuple[str, ...] = ()
+    calibration: QueryTable | None = None
 
 
 def evaluate(
@@ -71,14 +76,14 @@ def evaluate(
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
     latex: Annotated[bool, typer.Option(help="Print LaTeX tables.")] = False,
     ranks: Annotated[Path | None, typer.Option(help="Write every single rank: .jsonl, or else with tabs.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw bars per template: .png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw bars per template, and degrees: .png, .svg or .pdf.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap intervals.")] = 0,
     device: Annotated[str, typer.Option(help="Where a run is evaluated: cpu, cuda or cuda:N.")] = "cpu",
 ) -> None:
-    """Rank answers and print MRR and Hits@k per template and level."""
+    """Rank answers and print MRR and Hits@k per template and level; check degrees that are probabilities."""
     from tarbox.evaluation.evaluator import rank_table
     from tarbox.evaluation.metrics import Bootstrap, measure
-    from tarbox.evaluation.reports import RENDERERS, tabulate, to_json
+    from tarbox.evaluation.reports import RENDERERS, tabulate, tabulate_calibration, to_json
 
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
     contestant = _open_run(path, device) or _untrained(model)
@@ -89,16 +94,19 @@ def evaluate(
         ranked = rank_table(scorer, task.table, task.excluded, advance)
     _report_left_out(ranked, contestant.name)
     results = measure(ranked, contestant.name, task.protocol, Bootstrap(seed=seed))
+    calibration = _calibrate(scorer, task, contestant.name)
     if form == "json":
-        typer.echo(json.dumps(to_json(results), indent=2))
+        typer.echo(json.dumps(to_json(results) | _calibration_json(calibration), indent=2))
     else:
-        typer.echo(RENDERERS[form](tabulate(results)), nl=False)
+        more = [] if calibration is None else [tabulate_calibration(calibration)]
+        typer.echo(RENDERERS[form]([*tabulate(results), *more]), nl=False)
     if ranks is not None:
         _write_ranks(ranked, task, ranks)
     if plot is not None:
         from tarbox.evaluation.plots import draw_templates
 
         draw_templates([results], plot)
+        _plot_calibration(calibration, plot)
     if task.rejected:
         raise typer.Exit(WITH_REJECTED)
 
@@ -162,7 +170,9 @@ def _open_task(path: Path, queries: Path | None, split: str, protocol: Candidate
         facts, own = benchmark.store.facts, benchmark.excluded()
         label, excluded = _candidates(protocol, facts, benchmark.protocol, own)
         if queries is None:
-            return Task(facts, benchmark.table(split), label, excluded)
+            # the truth of these queries is the test graph, which nobody should see who evaluates another split
+            calibration = benchmark.calibration() if split == Split.TEST.value else None
+            return Task(facts, benchmark.table(split), label, excluded, calibration=calibration)
         return _with_queries(facts, queries, label, excluded)
     facts = open_store(path).facts
     if queries is None:
@@ -218,6 +228,32 @@ def _report_left_out(ranked: Ranked, model: str) -> None:
     if len(ranked.table) == 0:
         raise BenchmarkError(f"{model} has no meaning for any of these queries: {names}")
     typer.echo(f"left out, since {model} has no meaning for them: {names}", err=True)
+
+
+def _calibrate(scorer: Scorer, task: Task, model: str) -> Calibration | None:
+    """None where there is nothing to check degrees with, or the model's scores are no probabilities."""
+    from tarbox.evaluation.calibration import measure_calibration
+    from tarbox.models.scorer import Believer
+
+    if task.calibration is None or not isinstance(scorer, Believer):
+        return None
+    with progress_bar("checking degrees", len(task.calibration)) as advance:
+        return measure_calibration(scorer, task.calibration, model, advance)
+
+
+def _calibration_json(calibration: Calibration | None) -> dict[str, Any]:
+    from tarbox.evaluation.calibration import to_json
+
+    return {} if calibration is None else {"calibration": to_json(calibration)}
+
+
+def _plot_calibration(calibration: Calibration | None, plot: Path) -> None:
+    if calibration is None or not calibration.overall.n:
+        return
+    from tarbox.evaluation.calibration_plots import beside, draw_reliability
+
+    draw_reliability(calibration, beside(plot))
+    typer.echo(f"reliability diagrams: {beside(plot)}", err=True)
 
 
 def _write_ranks(ranked: Ranked, task: Task, path: Path) -> None:

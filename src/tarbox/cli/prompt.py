@@ -20,6 +20,7 @@ from tarbox.core.errors import TarboxError
 from tarbox.core.ids import Role
 from tarbox.service.completion import complete
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.ordering import Order
 
 if TYPE_CHECKING:
     from tarbox.cli.ask import Question
@@ -32,6 +33,7 @@ Write a class expression, such as  Person and worksAt some University
   :examples   questions that this knowledge base has answers to
   :explain    show the members of every part of a query, or no longer
   :k 20       how many answers of each kind; 0 for all
+  :order X    of the concepts: descriptive, probability or similarity
   :sparql     ask in SPARQL, or in Manchester syntax again
   :quit       end (also Ctrl+D)"""
 _WORD: Final = re.compile(r"'(?:[^'\\]|\\.)*$|<[^<>\s]*$|[^\s(){},<>']*$")
@@ -80,6 +82,8 @@ def command(line: str, question: Question, console: Console) -> Question:
             return replace(question, sparql=not question.sparql)
         case "k", number if number.isascii() and number.isdigit() and len(number) < 8:
             return replace(question, k=int(number) or None)
+        case "order", order if order in Order.__members__.values():
+            return replace(question, order=order)
         case "examples", "":
             _show_examples(question.kb, console)
         case _:

@@ -134,14 +134,16 @@ def _title(runs: Sequence[Results], metric: str) -> str:
     return f"{who}{HEADINGS[metric]} per template ({protocols} protocol)"
 
 
-def new_figure(rows: int, size: tuple[float, float], columns: int = 1) -> tuple[Figure, list[Any]]:
-    """A figure without a window, and its panels."""
+def new_figure(
+    rows: int, size: tuple[float, float], columns: int = 1, heights: Sequence[float] | None = None
+) -> tuple[Figure, list[Any]]:
+    """A figure without a window, and its panels row by row, all of the same height unless `heights` are given."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    panels = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel().tolist()
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
         panel.spines[["left", "bottom"]].set_color("#999999")

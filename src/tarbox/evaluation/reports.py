@@ -13,12 +13,14 @@ import numpy as np
 
 from tarbox.benchmark.tables import OUTSIDE
 from tarbox.core.ids import Level, Role
+from tarbox.evaluation.calibration import BEST, Calibration, Reliability
 from tarbox.evaluation.evaluator import Ranked
 from tarbox.evaluation.metrics import METRICS, NO_TEMPLATE, LevelResults, Results, Scoreboard, Summary
 from tarbox.kb.terms import to_ntriples
 from tarbox.kb.vocabulary import Vocabulary
 
 AVERAGE: Final = "average"
+ALL: Final = "all"
 DEVIATION: Final = " ± "
 """What stands between a mean and its deviation."""
 HEADINGS: Final = MappingProxyType({"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"})
@@ -54,6 +56,19 @@ def tabulate(results: Results) -> list[Table]:
         for part, boards in found.parts.items():
             tables.append(_part_table(f"{title}: {_PART_TITLES[part]}", part, boards))
     return tables
+
+
+def tabulate_calibration(calibration: Calibration) -> Table:
+    """Per level and template, then all together: what degrees say and what is true. Unlike ranks, not times 100."""
+    named = [
+        (f"{level.value} {name}", found)
+        for level, of_level in calibration.levels.items()
+        for name, found in of_level.templates.items()
+    ]
+    rows = tuple(_reliability_cells(name, found) for name, found in (*named, (ALL, calibration.overall)))
+    header = ("template", "queries", "predictions", "degree", "true", "ECE", "Brier")
+    title = f"{calibration.model}, calibration of the {BEST} best predictions"
+    return Table(title, header, rows, rules=frozenset([len(named)]))
 
 
 def to_json(results: Results) -> dict[str, Any]:
@@ -168,6 +183,12 @@ def _template_table(title: str, board: Scoreboard) -> Table:
     rows = [_cells(name, summary) for name, summary in board.templates.items()]
     header = ("template", "queries", "MRR", "95% interval", *(HEADINGS[name] for name in METRICS if name != "mrr"))
     return Table(title, header, (*rows, _cells(AVERAGE, board.average)), rules=frozenset([len(rows)]))
+
+
+def _reliability_cells(name: str, found: Reliability) -> tuple[str, ...]:
+    figures = (found.degree, found.true, found.ece, found.brier)
+    shown = (f"{value:.3f}" if found.n else "-" for value in figures)
+    return (name, f"{found.queries:,}", f"{found.n:,}", *shown)
 
 
 def _part_table(title: str, part: str, boards: Mapping[str, Scoreboard]) -> Table:

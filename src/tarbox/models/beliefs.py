@@ -1,7 +1,8 @@
 """Beliefs: facts with degrees, known ones at 1, and fuzzy sets that follow them.
 
-A fact below `LEAST` is not held. So a degree that follows from n hops is short of the exact one by at most n * LEAST
-where the strongest way counts: each hop leaves out nothing that would add more.
+A fact below `LEAST` is not held. Where the strongest way counts, a degree that follows from any number of hops is short
+of the exact one by less than LEAST, since a way with a step left out is itself below it; the degrees of a query with m
+leaves differ by at most m * LEAST (ADR 26).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ Keys = NDArray[np.int64]
 
 LEAST: Final = 1e-3
 """The least degree of a fact that is held."""
+ENOUGH: Final = 1 << 21
+"""With fewer cells for each, threads cost more than they save."""
 BACKGROUND: Final = 1e-6
 """What an entity that one operand of `and` does not reach counts there: the others still order such entities."""
 
@@ -148,7 +151,7 @@ class BeliefAlgebra:
         def work(rows: slice) -> None:
             follow(edges, relations[rows], operand[rows], self.noisy, found[rows])
 
-        share_out(work, len(relations))
+        share_out(work, len(relations), self.shape[1])
         return found
 
     def intersection(self, operands: Sequence[Floats]) -> Floats:
@@ -163,10 +166,11 @@ class BeliefAlgebra:
         return found
 
 
-def share_out(work: object, size: int) -> None:
-    """Call `work` with slices of `size` rows, on all processors where there are enough rows."""
+def share_out(work: object, size: int, width: int = ENOUGH) -> None:
+    """Call `work` with slices of `size` rows of `width` cells, on all processors where there is enough to do."""
     assert callable(work)
-    threads = min(os.cpu_count() or 1, max(1, size // 4))
+    useful = min(size // 4, size * width // ENOUGH)
+    threads = min(os.cpu_count() or 1, useful) if useful > 1 else 1
     if threads == 1:
         work(slice(0, size))
         return

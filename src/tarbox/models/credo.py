@@ -9,7 +9,7 @@ small network that has learnt, by hiding facts that are known, which concepts a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
@@ -25,6 +25,7 @@ from tarbox.models.beliefs import BeliefAlgebra, Beliefs, Edges
 from tarbox.models.calibration import Calibrator, sigmoid
 from tarbox.models.counting import PriorAlgebra, Priors
 from tarbox.models.describing import Asked, Describer, raise_to_narrower
+from tarbox.models.electing import Elector, Shortlist, elect
 from tarbox.models.scorer import Believed, Rehearsed
 from tarbox.query.algebra import Query, slots
 
@@ -80,12 +81,24 @@ class Credo(Rehearsed):
     ranking: Calibrator | None
     noisy: bool
     priors: Priors = field(repr=False)
+    elector: Elector = field(repr=False)
+    electing: Calibrator | None = None
 
     @classmethod
-    def of(cls, index: Index, beliefs: Beliefs, describer: Describer, ranking: Calibrator | None, ways: str) -> Credo:
-        """Without a ranking, concepts are scored by the probability that any member is their instance."""
+    def of(
+        cls,
+        index: Index,
+        beliefs: Beliefs,
+        describer: Describer,
+        ranking: Calibrator | None,
+        ways: str,
+        electing: Calibrator | None = None,
+    ) -> Credo:
+        """Without `electing` entities have the degrees of the fuzzy set, without a `ranking` concepts the probability
+        that any member is their instance."""
         priors = Priors.of_entities(index.facts, index.instances)
-        return cls(index, beliefs, describer, ranking, ways == "independent", priors)
+        elector = Elector.of(index, priors)
+        return cls(index, beliefs, describer, ranking, ways == "independent", priors, elector, electing)
 
     def supports(self, shape: Query) -> bool:  # noqa: ARG002
         """Any query."""
@@ -130,12 +143,23 @@ class Credo(Rehearsed):
         return BeliefAlgebra(self.beliefs, columns, (rows, self.index.entities), self.noisy)
 
     def ask(self, shape: Query, ids: Ids) -> Asked:
-        """The queries with their fuzzy sets and known answers."""
-        return Asked(shape, ids, self.fuzzy_sets(shape, ids), *answer_rows(shape, ids, self.index))
+        """The queries with their sets, after a second look at the strongest members, and known answers."""
+        asked = Asked(shape, ids, self.fuzzy_sets(shape, ids), *answer_rows(shape, ids, self.index))
+        if self.electing is None or not asked.sets_BE.size:
+            return asked
+        return replace(asked, sets_BE=elect(asked, self.shortlist(asked), self.electing))
+
+    def shortlist(self, asked: Asked) -> Shortlist:
+        """The strongest members that are not known, with what the second look takes into account."""
+        columns = {slot.name: asked.ids[:, place] for place, slot in enumerate(slots(asked.shape))}
+        together = asked.sets_BE
+        if not self.noisy:
+            together = evaluate(asked.shape, replace(self.algebra(columns, len(asked.ids)), noisy=True))
+        return self.elector.shortlist(asked, together)
 
     def _entities(self, shape: Query, ids: Ids) -> Scores:
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-        found = self.fuzzy_sets(shape, ids).astype(np.float64)
+        found = self.ask(shape, ids).sets_BE.astype(np.float64)
         prior = evaluate(shape, PriorAlgebra(self.priors, columns))
         if prior is not None and found.size:
             frequency = prior()
@@ -178,7 +202,10 @@ class Credo(Rehearsed):
         }
         for name, edges in (("concepts", beliefs.concepts), ("members", beliefs.members)):
             found |= {f"{name}/{part.name}": getattr(edges, part.name) for part in fields(Edges)}
-        return found | (self.ranking.arrays("ranking/") if self.ranking is not None else {})
+        networks = {"ranking/": self.ranking, "electing/": self.electing}
+        for name, network in networks.items():
+            found |= network.arrays(name) if network is not None else {}
+        return found
 
     @classmethod
     def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: CredoConfig) -> Credo:
@@ -189,5 +216,8 @@ class Credo(Rehearsed):
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
         beliefs = Beliefs(starts, near, far, degrees, edges["concepts"], edges["members"])
         describer = Describer.of(index, arrays["describer/weights"].astype(np.float32))
-        ranking = Calibrator.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
-        return cls.of(index, beliefs, describer, ranking, config.ways)
+        ranking, electing = (
+            Calibrator.of_arrays(arrays, name) if f"{name}mean" in arrays else None
+            for name in ("ranking/", "electing/")
+        )
+        return cls.of(index, beliefs, describer, ranking, config.ways, electing)

@@ -53,17 +53,26 @@ class Asked:
 @final
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """The facts, prepared. `weights` [2R + C, C] predict concepts from the last relations and the known concepts."""
+    """The facts, prepared. `weights` [2R + C, C] predict concepts from the last relations and the known concepts.
+
+    `children` are the concepts below each; `sizes` and `shares` [C] say how many members a concept has, as logarithms.
+    """
 
     index: Index
     priors: Priors
     weights: Floats
+    children: Rows
+    sizes: NDArray[np.float64]
+    shares: NDArray[np.float64]
 
     @classmethod
     def of(cls, index: Index, weights: Floats) -> Describer:
         """The weights are rounded to half precision, in which a run holds them: so a model scores alike once saved."""
         weights = weights.astype(np.float16).astype(np.float32)
-        return cls(index, Priors.of_entities(index.facts, index.instances).of_concepts(index.instances), weights)
+        priors = Priors.of_entities(index.facts, index.instances).of_concepts(index.instances)
+        tree, members = index.instances.hierarchy, index.instances.entities_of.sizes()
+        shares = np.log(1e-4 + members / max(members.max(initial=1), 1))
+        return cls(index, priors, weights, tree.parents.transpose(len(tree)), np.log1p(members), shares)
 
     def describe(self, asked: Asked, beliefs: Beliefs) -> tuple[Floats, Floats]:
         """([B, C, F] the features, [B, C] the expected number of members in each concept)."""
@@ -81,14 +90,13 @@ class Describer:
         prior = self._prior(asked)
         out[:, :, 6] = np.log(1e-4 + prior)
         out[:, :, 7] = self._linear(asked, known_BC)
-        out[:, :, 8], out[:, :, 9] = relatives(self.index.instances.hierarchy, known_BC)
-        members = self.index.instances.entities_of.sizes()
-        out[:, :, 10] = np.log1p(members)
+        out[:, :, 8], out[:, :, 9] = relatives(self.index.instances.hierarchy, known_BC, self.children)
+        out[:, :, 10] = self.sizes
         out[:, :, 11] = self.index.instances.hierarchy.depth
         out[:, :, 12] = np.log1p(asked.entities.sizes())[:, None]
         out[:, :, 13] = np.log1p(known_BC.sum(1))[:, None]
         out[:, :, 14] = np.log(1e-6 + sums[:, 4])
-        out[:, :, 15] = out[:, :, 6] - np.log(1e-4 + members / max(members.max(initial=1), 1))
+        out[:, :, 15] = out[:, :, 6] - self.shares
         out[:, :, 16] = np.log1p(asked.sets_BE.sum(1))[:, None]
         return out, sums[:, 4]
 
@@ -107,7 +115,7 @@ class Describer:
                 sums[rows],
             )
 
-        share_out(work, len(asked.ids))
+        share_out(work, *asked.sets_BE.shape)
         return sums
 
     def _prior(self, asked: Asked) -> Floats:
@@ -157,10 +165,13 @@ class LastRelations:
         return np.zeros_like(operand)
 
 
-def relatives(hierarchy: Hierarchy, known_BC: Floats) -> tuple[Floats, Floats]:
-    """[B, C] each: the share of its parents that are known (1 without parents), and of its parents' children."""
+def relatives(hierarchy: Hierarchy, known_BC: Floats, children: Rows | None = None) -> tuple[Floats, Floats]:
+    """[B, C] each: the share of its parents that are known (1 without parents), and of its parents' children.
+
+    `children` are the concepts below each, where they are at hand.
+    """
     parents = hierarchy.parents
-    children = parents.transpose(len(hierarchy))
+    children = parents.transpose(len(hierarchy)) if children is None else children
     share = _means(known_BC, parents, 1.0)
     return share, _means(_means(known_BC, children, 0.0), parents, 0.0)
 

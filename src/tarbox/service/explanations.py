@@ -17,6 +17,7 @@ from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.interpreter import evaluate
+from tarbox.execution.rows import encode
 from tarbox.models.scorer import Believer
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
 from tarbox.query.english import say_each, say_member
@@ -133,7 +134,8 @@ def explain_answer(
     if not predicted and not root.has(row):
         raise QueryError(f"{kb.entities.at(row).label} is no answer to this query: no facts carry it")
     walk.visit(root, row)
-    return _Teller(kb).tell(walk, (Role.ENTITY, row), (), root.degree(row))
+    degrees = _believed(query, kb, believer)
+    return _Teller(kb).tell(walk, (Role.ENTITY, row), (), None if degrees is None else float(degrees[row]))
 
 
 def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: bool) -> Support:
@@ -156,15 +158,23 @@ def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, 
 def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk) -> Support:
     """The member that the model believes in most: its typing, and what makes it an answer."""
     lead = f"no known answer is an instance of {kb.concepts.at(concept).label}; the model predicts one"
-    if walk.convictions is not None and root.degrees is not None:
-        degrees = root.degrees.copy()
-        degrees[root.value.materialise(len(kb.entities))] = 1.0
+    believer = walk.convictions.believer if walk.convictions is not None else None
+    degrees = _believed(root.query, kb, believer)
+    if walk.convictions is not None and degrees is not None:
         member = walk.convictions.member(concept, degrees)
         if member is not None:
             lead += f", most likely {kb.entities.at(member).label}"
             walk.type(member, concept)
             walk.visit(root, member)
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
+
+
+def _believed(query: Query, kb: KnowledgeBase, believer: Believer | None) -> NDArray[np.float32] | None:
+    """[E] the degrees of all entities as answers; None where the model has no probabilities."""
+    if believer is None:
+        return None
+    shape, ids = encode(query, kb.facts.vocabulary)
+    return believer.believe(shape, ids[None]).entities.ravel()
 
 
 @final

@@ -73,7 +73,7 @@ def train_reasoner(
         learnt = rehearse(rehearsal, Rehearsal(lessons.facts, rest, lessons.train), config, settings.seed)
         tell(audience.listeners, Phase("beliefs about all facts"))
         beliefs = believe(predictor, Evidence.of(lessons.facts), learnt)
-        reasoner = assemble(lessons.facts, beliefs, learnt.ranking, config, settings.seed)
+        reasoner = assemble(lessons.facts, beliefs, learnt, config, settings.seed)
         state = State(epoch=settings.stopping.epochs, seconds=audience.clock() - began, reason="all that was asked for")
         levels = _validate(reasoner, settings, lessons, state, everyone, audience.clock)
         arrays = {name: torch.from_numpy(array) for name, array in reasoner.arrays().items()}

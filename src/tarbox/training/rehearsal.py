@@ -2,16 +2,15 @@
 
 A share of the known facts is hidden and a link predictor trained on the rest. What it proposes is compared with what
 was hidden: that fits the calibrators, and queries with their answers before and after hiding fit the ranking of
-concepts.
-The predictor that is kept is trained on all facts; the calibrators and the ranking carry over.
+concepts. The predictor that is kept is trained on all facts; the calibrators and the ranking carry over.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -48,6 +47,8 @@ GROUPS: Final = 50_000
 BLOCK: Final = 256
 DRAWN: Final = 12
 """Training queries looked at for each that is rehearsed: few lose a concept when facts are hidden."""
+LISTWISE: Final = 0.1
+"""The weight of putting true candidates first, beside that of calibrated degrees."""
 SHORTLIST: Final = 320
 """Concepts of a rehearsed query that the ranking learns from: the strongest, and some at random."""
 
@@ -69,6 +70,7 @@ class Rehearsed:
 
     links: Calibrator
     typings: Calibrator
+    electing: Calibrator | None
     ranking: Calibrator | None
 
 
@@ -97,13 +99,23 @@ def rehearse(links: Complex, lessons: Rehearsal, config: CredoConfig, seed: int)
     held, kept = degrees >= LEAST, strengths >= LEAST
     beliefs = Beliefs.of(rest, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
     reasoner = assemble(rest, beliefs, None, config, seed)
-    ranking = fit_ranking(reasoner, lessons, config, seed, device) if evidence.sizes.concepts else None
-    return Rehearsed(calibrate_links, calibrate_typings, ranking)
+    lists = list(rehearse_queries(reasoner, lessons, config.rehearsed, seed, list_entities(reasoner)))
+    electing = fit_lists(lists, seed, device)
+    reasoner = replace(reasoner, electing=electing)
+    ranking = None
+    if evidence.sizes.concepts:
+        make = list_concepts(reasoner, np.random.default_rng(seed))
+        ranking = fit_lists(list(rehearse_queries(reasoner, lessons, config.rehearsed, seed, make)), seed, device)
+    return Rehearsed(calibrate_links, calibrate_typings, electing, ranking)
 
 
-def assemble(facts: Facts, beliefs: Beliefs, ranking: Calibrator | None, config: CredoConfig, seed: int) -> Credo:
+def assemble(facts: Facts, beliefs: Beliefs, rehearsed: Rehearsed | None, config: CredoConfig, seed: int) -> Credo:
+    """The reasoner of these beliefs, with what was rehearsed, if it was."""
     index = Index.of(facts)
-    return Credo.of(index, beliefs, Describer.of(index, set_weights(index, seed)), ranking, config.ways)
+    describer = Describer.of(index, set_weights(index, seed))
+    if rehearsed is None:
+        return Credo.of(index, beliefs, describer, None, config.ways)
+    return Credo.of(index, beliefs, describer, rehearsed.ranking, config.ways, rehearsed.electing)
 
 
 def set_weights(index: Index, seed: int) -> Floats:
@@ -137,46 +149,61 @@ def set_weights(index: Index, seed: int) -> Floats:
 @final
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Shortlists of concepts for queries: features [Q, K, F], which are true and which take part at all [Q, K]."""
+    """Candidates of queries: features [Q, K, F], which are true and which take part at all [Q, K].
+
+    `usual` [Q] are queries as they come; the others were chosen because something that they ask for was hidden.
+    """
 
     features: Floats
     true: NDArray[np.bool_]
     valid: NDArray[np.bool_]
+    usual: NDArray[np.bool_]
 
 
-def fit_ranking(reasoner: Credo, lessons: Rehearsal, config: CredoConfig, seed: int, device: str) -> Calibrator | None:
-    """A network whose logits are calibrated over all rehearsed queries, and put true concepts first in each."""
-    parts = list(rehearse_queries(reasoner, lessons.whole, lessons.train, config.rehearsed, seed))
-    if not parts or not any(part.true.any() for part in parts):
+List = Callable[[Query, Ids, Index], tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]]
+"""What makes the features, the truth and the use of the candidates of queries; the index has all facts."""
+
+
+def fit_lists(parts: Sequence[Lists], seed: int, device: str) -> Calibrator | None:
+    """A network whose logits are calibrated over the usual queries, and put true candidates first in all."""
+    if not any(part.true.any() for part in parts):
         return None
-    lists = Lists(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("features", "true", "valid")))
-    true, valid = (torch.from_numpy(array).to(device) for array in (lists.true, lists.valid))
+    names = ("features", "true", "valid", "usual")
+    lists = Lists(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    true, valid, usual = (torch.from_numpy(array).to(device) for array in (lists.true, lists.valid, lists.usual))
 
     def loss(logits_BK: torch.Tensor, rows_B: torch.Tensor) -> torch.Tensor:
-        right, used = true[rows_B], valid[rows_B]
-        each = functional.binary_cross_entropy_with_logits(logits_BK, right.float(), reduction="none")
-        pointwise = (each * used).sum() / used.sum()
-        share = logits_BK.masked_fill(~used, -torch.inf).log_softmax(1).masked_fill(~right, 0.0)
-        asked = right.any(1)
-        listwise = -(share.sum(1) / right.sum(1).clamp(min=1))[asked].sum() / asked.sum().clamp(min=1)
-        return pointwise + 0.1 * listwise
+        return ranking_loss(logits_BK, true[rows_B], valid[rows_B], usual[rows_B])
 
     start = float(lists.true.sum() / max(lists.valid.sum(), 1))
     hidden = 64 if lists.true.sum() >= 200 else 0
-    return fit_network(lists.features, loss, Fit(1000, min(64, len(lists.true)), hidden, start, seed, device))
+    return fit_network(lists.features, loss, Fit(1000, min(96, len(lists.true)), hidden, start, seed, device))
 
 
-def rehearse_queries(reasoner: Credo, whole: Facts, train: QueryTable | None, count: int, seed: int) -> Iterator[Lists]:
-    """For every shape `count` queries as they come, and as many that a hidden fact takes a concept from."""
-    later = Index.of(whole, reasoner.index.facts)
-    random = np.random.default_rng(seed)
-    for shape, ids in draw_queries(later, train, count, seed):
-        _, concepts, _ = answer_rows(shape, ids, reasoner.index)
-        lacking = answer_rows(shape, ids, later)[1].sizes() > concepts.sizes()
+def ranking_loss(
+    logits_BK: torch.Tensor, true_BK: torch.Tensor, used_BK: torch.Tensor, usual_B: torch.Tensor
+) -> torch.Tensor:
+    """Cross entropy of each candidate used in usual lists, and of the true ones of each list in the softmax over it."""
+    each = functional.binary_cross_entropy_with_logits(logits_BK, true_BK.float(), reduction="none")
+    counted_BK = used_BK & usual_B[:, None]
+    pointwise = (each * counted_BK).sum() / counted_BK.sum().clamp(min=1)
+    share_BK = logits_BK.masked_fill(~used_BK, -1e9).log_softmax(1).masked_fill(~true_BK, 0.0)
+    asked_B = true_BK.any(1)
+    listwise = -(share_BK.sum(1) / true_BK.sum(1).clamp(min=1))[asked_B].sum() / asked_B.sum().clamp(min=1)
+    return pointwise + LISTWISE * listwise
+
+
+def rehearse_queries(reasoner: Credo, lessons: Rehearsal, count: int, seed: int, make: List) -> Iterator[Lists]:
+    """For every shape `count` queries as they come, and as many that a hidden fact takes an answer from."""
+    later = Index.of(lessons.whole, reasoner.index.facts)
+    for shape, ids in draw_queries(later, lessons.train, count, seed):
+        before, after = (answer_rows(shape, ids, index) for index in (reasoner.index, later))
+        lacking = (after[1].sizes() > before[1].sizes()) | (after[0].sizes() > before[0].sizes())
         usual = np.arange(len(ids)) < count
-        chosen = ids[usual | (lacking & (np.cumsum(lacking & ~usual) <= count))]
+        chosen = np.flatnonzero(usual | (lacking & (np.cumsum(lacking & ~usual) <= count)))
         for start in range(0, len(chosen), BLOCK):
-            yield shortlist(reasoner, later, shape, chosen[start : start + BLOCK], random)
+            rows = chosen[start : start + BLOCK]
+            yield Lists(*make(shape, ids[rows], later), usual[rows])
 
 
 def draw_queries(later: Index, train: QueryTable | None, count: int, seed: int) -> Iterator[tuple[Query, Ids]]:
@@ -197,23 +224,39 @@ def draw_queries(later: Index, train: QueryTable | None, count: int, seed: int) 
         yield shape, np.random.default_rng([seed, len(ids)]).permutation(ids)[: DRAWN * count]
 
 
-def shortlist(reasoner: Credo, later: Index, shape: Query, ids: Ids, random: np.random.Generator) -> Lists:
-    """The concepts not known of each query that are most likely, and as many again at random, with their truth."""
-    asked = reasoner.ask(shape, ids)
-    features, _ = reasoner.describer.describe(asked, reasoner.beliefs)
-    size, concepts = features.shape[:2]
-    true = np.zeros((size, concepts), np.bool_)
-    true[answer_rows(shape, ids, later)[1].coordinates()] = True
-    open_ = np.ones(true.shape, np.bool_)
-    open_[asked.concepts.coordinates()] = False
-    true &= open_
-    width = min(SHORTLIST, concepts)
-    strength = features[:, :, 3] + 0.5 * features[:, :, 6] + features[:, :, 7]
-    strength = np.where(random.random(strength.shape) < 0.5 * width / concepts, 50.0, strength)
-    strength = np.where(open_, np.where(true, 100.0, strength), -100.0)
-    chosen = np.argpartition(-strength, width - 1, axis=1)[:, :width]
-    rows = np.arange(size)[:, None]
-    return Lists(features[rows, chosen], true[rows, chosen], open_[rows, chosen])
+def list_concepts(reasoner: Credo, random: np.random.Generator) -> List:
+    """The concepts not known of each query that are most likely, and as many again at random."""
+
+    def make(shape: Query, ids: Ids, later: Index) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+        asked = reasoner.ask(shape, ids)
+        features, _ = reasoner.describer.describe(asked, reasoner.beliefs)
+        size, concepts = features.shape[:2]
+        true = np.zeros((size, concepts), np.bool_)
+        true[answer_rows(shape, ids, later)[1].coordinates()] = True
+        open_ = np.ones(true.shape, np.bool_)
+        open_[asked.concepts.coordinates()] = False
+        true &= open_
+        width = min(SHORTLIST, concepts)
+        strength = features[:, :, 3] + 0.5 * features[:, :, 6] + features[:, :, 7]
+        strength = np.where(random.random(strength.shape) < 0.5 * width / concepts, 50.0, strength)
+        strength = np.where(open_, np.where(true, 100.0, strength), -100.0)
+        chosen = np.argpartition(-strength, width - 1, axis=1)[:, :width]
+        rows = np.arange(size)[:, None]
+        return features[rows, chosen], true[rows, chosen], open_[rows, chosen]
+
+    return make
+
+
+def list_entities(reasoner: Credo) -> List:
+    """The entities that the reasoner looks at again."""
+
+    def make(shape: Query, ids: Ids, later: Index) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+        listed = reasoner.shortlist(reasoner.ask(shape, ids))
+        right = np.zeros((len(ids), later.entities), np.bool_)
+        right[answer_rows(shape, ids, later)[0].coordinates()] = True
+        return listed.features_BKF, np.take_along_axis(right, listed.entities_BK, 1) & listed.valid_BK, listed.valid_BK
+
+    return make
 
 
 def _triples(facts: Facts) -> Keys:

@@ -1,0 +1,150 @@
+"""What a rehearsal is made of: what is hidden, the lists that teach the ranking, and their loss."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from tarbox.benchmark.folder import open_benchmark
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
+from tarbox.kb.splits import hide
+from tarbox.models.beliefs import Beliefs
+from tarbox.models.credo import Credo
+from tarbox.models.describing import Describer
+from tarbox.models.saved import sizes_of
+from tarbox.query.templates import TEMPLATES
+from tarbox.training import rehearsal
+from tarbox.training.rehearsal import LISTWISE, SHAPES, draw_queries, ranking_loss, set_weights, shortlist
+from tarbox.training.session import lessons_of
+
+NONE = (np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+@pytest.fixture(scope="module")
+def facts(bench: object) -> Facts:
+    return open_benchmark(bench).store.facts  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def rest(facts: Facts) -> Facts:
+    return hide(facts, seed=0, share=0.1)
+
+
+@pytest.fixture(scope="module")
+def reasoner(rest: Facts) -> Credo:
+    """It believes nothing beyond the rest of the facts."""
+    index = Index.of(rest)
+    describer = Describer.of(index, set_weights(index, 0))
+    return Credo.of(index, Beliefs.of(rest, sizes_of(rest), NONE, NONE), describer, None, "strongest")
+
+
+def pairs(*columns: NDArray[np.int32]) -> set[tuple[int, ...]]:
+    return set(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_a_share_of_assertions_and_typings_is_hidden(facts: Facts, share: float) -> None:
+    rest = hide(facts, seed=3, share=share)
+    whole, kept = (pairs(given.heads, given.relations, given.tails) for given in (facts, rest))
+    assert kept < whole
+    assert 1 - len(kept) / len(whole) == pytest.approx(share, abs=0.01)
+    assert pairs(rest.typed, rest.types) < pairs(facts.typed, facts.types)
+    assert pairs(rest.subs, rest.supers) == pairs(facts.subs, facts.supers)
+    assert set(rest.relations.tolist()) == set(facts.relations.tolist())
+    again, other = hide(facts, seed=3, share=share), hide(facts, seed=4, share=share)
+    assert pairs(again.heads, again.relations, again.tails) == kept
+    assert pairs(other.heads, other.relations, other.tails) != kept
+
+
+def test_the_loss_of_the_ranking() -> None:
+    """The mean over concepts used of cross entropy, and of lists with a true one by softmax."""
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(4, 5))
+    used = np.array([[1, 1, 1, 0, 1], [1, 1, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]], np.bool_)
+    true = np.array([[1, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]], np.bool_)
+    each, lists = [], []
+    for row in range(4):
+        total = math.fsum(math.exp(logits[row, k]) for k in range(5) if used[row, k])
+        each += [
+            math.log1p(math.exp(-logits[row, k] if true[row, k] else logits[row, k])) for k in range(5) if used[row, k]
+        ]
+        right = [math.log(total) - logits[row, k] for k in range(5) if true[row, k]]
+        lists += [sum(right) / len(right)] if right else []
+    wanted = sum(each) / len(each) + LISTWISE * sum(lists) / len(lists)
+    found = ranking_loss(*map(torch.from_numpy, (logits, true, used)))
+    assert found.item() == pytest.approx(wanted)
+
+
+def test_a_list_of_which_everything_is_known_has_no_gradient() -> None:
+    logits = torch.randn(2, 3, requires_grad=True)
+    nothing = torch.zeros(2, 3, dtype=torch.bool)
+    ranking_loss(logits, nothing, nothing).backward()
+    assert logits.grad is not None
+    assert (logits.grad == 0).all()
+
+
+@pytest.mark.parametrize("width", [10, 1000])
+def test_a_shortlist_has_what_is_true_and_nothing_known(
+    facts: Facts, rest: Facts, reasoner: Credo, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "SHORTLIST", width)
+    later, shape = Index.of(facts, rest), TEMPLATES["1p"].shape
+    ids = next(ids for given, ids in draw_queries(later, None, 40, seed=1) if given == shape)
+    found = shortlist(reasoner, later, shape, ids, np.random.default_rng(0))
+    missing = [
+        len(set(after.tolist()) - set(before.tolist()))
+        for before, after in zip(
+            *(
+                [concepts[row] for row in range(len(ids))]
+                for concepts in (answer_rows(shape, ids, index)[1] for index in (reasoner.index, later))
+            ),
+            strict=True,
+        )
+    ]
+    assert any(missing)
+    assert found.true.sum(1).tolist() == [min(count, width) for count in missing]
+    assert (found.valid >= found.true).all()
+    assert found.features.shape[:2] == (len(ids), min(width, reasoner.index.concepts))
+    known = answer_rows(shape, ids, reasoner.index)[1].sizes()
+    assert (found.valid.sum(1) == np.minimum(reasoner.index.concepts - known, width)).all()
+
+
+def test_queries_are_those_of_the_benchmark_and_one_hop_ones(bench: object, facts: Facts, rest: Facts) -> None:
+    train, later = lessons_of(open_benchmark(bench)).train, Index.of(facts, rest)  # type: ignore[arg-type]
+    assert train is not None
+    drawn = dict(draw_queries(later, train, 5, seed=1))
+    assert set(drawn) == {batch.shape for batch in train.batches()} | {TEMPLATES["1p"].shape}
+    again = dict(draw_queries(later, train, 5, seed=1))
+    for shape, ids in drawn.items():
+        np.testing.assert_array_equal(ids, again[shape])
+        assert len(np.unique(ids, axis=0)) == len(ids)
+    assert set(dict(draw_queries(later, None, 5, seed=1))) == set(SHAPES.values())
+
+
+def test_the_linear_model_of_sets(rest: Facts) -> None:
+    """A regression of each concept on the others and on the relation, over what each relation leads to."""
+    index = Index.of(rest)
+    relations, concepts = 2 * len(rest.vocabulary.relations), index.concepts
+    groups: dict[tuple[int, int], set[int]] = {}
+    for h, r, t in zip(rest.heads.tolist(), rest.relations.tolist(), rest.tails.tolist(), strict=True):
+        groups.setdefault((2 * r, t), set()).add(h)
+        groups.setdefault((2 * r + 1, h), set()).add(t)
+    rows = np.zeros((len(groups), relations + concepts))
+    for row, ((relation, _), members) in enumerate(groups.items()):
+        rows[row, relation] = 1
+        for member in members:
+            rows[row, relations + index.instances.concepts_of[member]] = 1
+    found = set_weights(index, seed=0)
+    assert found.shape == (relations + concepts, concepts)
+    for concept in range(0, concepts, 9):
+        others = np.delete(np.arange(relations + concepts), relations + concept)
+        products = rows[:, others].T @ rows[:, others] + 20.0 * np.eye(len(others))
+        wanted = np.linalg.solve(products, rows[:, others].T @ rows[:, relations + concept])
+        np.testing.assert_allclose(found[others, concept], wanted, rtol=1e-3, atol=1e-5)
+        assert found[relations + concept, concept] == 0
