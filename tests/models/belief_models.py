@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
+from tarbox.models import electing as electing_module
 from tarbox.models.beliefs import LEAST, Beliefs
 from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
@@ -48,19 +49,20 @@ def random_beliefs(facts: Facts, seed: int = 3, count: int = 40) -> tuple[tuple[
     return found[0], found[1]
 
 
-def random_ranking(seed: int = 4, hidden: int = 7) -> Calibrator:
+def random_ranking(seed: int = 4, width: int = FEATURES, hidden: int = 7) -> Calibrator:
     """A network as training makes them, with random weights."""
     random = np.random.default_rng(seed)
-    shapes = ((hidden, FEATURES), (hidden,), (1, hidden), (1,))
+    shapes = ((hidden, width), (hidden,), (1, hidden), (1,))
     layers = tuple((0.4 * random.normal(size=shape)).astype(np.float32) for shape in shapes)
-    return Calibrator(np.zeros(FEATURES, np.float32), np.full(FEATURES, 3.0, np.float32), layers)
+    return Calibrator(np.zeros(width, np.float32), np.full(width, 3.0, np.float32), layers)
 
 
 def credo_of(facts: Facts, ways: str = "strongest", ranking: Calibrator | None = None, count: int = 40) -> Credo:
-    """A reasoner that believes random facts beside the known ones."""
+    """A reasoner that believes random facts beside the known ones; with a ranking it looks twice at entities, too."""
     index = Index.of(facts)
+    electing = random_ranking(width=electing_module.FEATURES) if ranking is not None else None
     beliefs = Beliefs.of(facts, sizes_of(facts), *random_beliefs(facts, count=count))
-    return Credo.of(index, beliefs, Describer.of(index, set_weights(index, 0)), ranking, ways)
+    return Credo.of(index, beliefs, Describer.of(index, set_weights(index, 0)), ranking, ways, electing)
 
 
 def untrained_credo(facts: Facts) -> Credo:

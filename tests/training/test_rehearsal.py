@@ -20,7 +20,16 @@ from tarbox.models.describing import Describer
 from tarbox.models.saved import sizes_of
 from tarbox.query.templates import TEMPLATES
 from tarbox.training import rehearsal
-from tarbox.training.rehearsal import LISTWISE, SHAPES, draw_queries, ranking_loss, set_weights, shortlist
+from tarbox.training.rehearsal import (
+    LISTWISE,
+    SHAPES,
+    choose,
+    draw_queries,
+    list_concepts,
+    list_entities,
+    ranking_loss,
+    set_weights,
+)
 from tarbox.training.session import lessons_of
 
 NONE = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -63,28 +72,30 @@ def test_a_share_of_assertions_and_typings_is_hidden(facts: Facts, share: float)
 
 
 def test_the_loss_of_the_ranking() -> None:
-    """The mean over concepts used of cross entropy, and of lists with a true one by softmax."""
+    """The mean of cross entropy by weight, and of lists with a true candidate by softmax."""
     random = np.random.default_rng(0)
     logits = random.normal(size=(4, 5))
     used = np.array([[1, 1, 1, 0, 1], [1, 1, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]], np.bool_)
     true = np.array([[1, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]], np.bool_)
+    weights = random.random((4, 5)) * used
     each, lists = [], []
     for row in range(4):
         total = math.fsum(math.exp(logits[row, k]) for k in range(5) if used[row, k])
         each += [
-            math.log1p(math.exp(-logits[row, k] if true[row, k] else logits[row, k])) for k in range(5) if used[row, k]
+            weights[row, k] * math.log1p(math.exp(-logits[row, k] if true[row, k] else logits[row, k]))
+            for k in range(5)
         ]
         right = [math.log(total) - logits[row, k] for k in range(5) if true[row, k]]
         lists += [sum(right) / len(right)] if right else []
-    wanted = sum(each) / len(each) + LISTWISE * sum(lists) / len(lists)
-    found = ranking_loss(*map(torch.from_numpy, (logits, true, used)))
+    wanted = sum(each) / weights.sum() + LISTWISE * sum(lists) / len(lists)
+    found = ranking_loss(*map(torch.from_numpy, (logits, true, used, weights)))
     assert found.item() == pytest.approx(wanted)
 
 
 def test_a_list_of_which_everything_is_known_has_no_gradient() -> None:
     logits = torch.randn(2, 3, requires_grad=True)
     nothing = torch.zeros(2, 3, dtype=torch.bool)
-    ranking_loss(logits, nothing, nothing).backward()
+    ranking_loss(logits, nothing, nothing, torch.zeros(2, 3)).backward()
     assert logits.grad is not None
     assert (logits.grad == 0).all()
 
@@ -96,7 +107,7 @@ def test_a_shortlist_has_what_is_true_and_nothing_known(
     monkeypatch.setattr(rehearsal, "SHORTLIST", width)
     later, shape = Index.of(facts, rest), TEMPLATES["1p"].shape
     ids = next(ids for given, ids in draw_queries(later, None, 40, seed=1) if given == shape)
-    found = shortlist(reasoner, later, shape, ids, np.random.default_rng(0))
+    features, true, valid, weights = list_concepts(reasoner, np.random.default_rng(0))(shape, ids, later)
     missing = [
         len(set(after.tolist()) - set(before.tolist()))
         for before, after in zip(
@@ -108,11 +119,42 @@ def test_a_shortlist_has_what_is_true_and_nothing_known(
         )
     ]
     assert any(missing)
-    assert found.true.sum(1).tolist() == [min(count, width) for count in missing]
-    assert (found.valid >= found.true).all()
-    assert found.features.shape[:2] == (len(ids), min(width, reasoner.index.concepts))
+    if width >= reasoner.index.concepts:
+        assert true.sum(1).tolist() == missing
+        assert (weights == 1).all()
+    assert (true.sum(1) <= missing).all()
+    assert (valid >= true).all()
+    assert features.shape[:2] == (len(ids), min(width, reasoner.index.concepts))
     known = answer_rows(shape, ids, reasoner.index)[1].sizes()
-    assert (found.valid.sum(1) == np.minimum(reasoner.index.concepts - known, width)).all()
+    assert (valid.sum(1) <= np.minimum(reasoner.index.concepts - known, width)).all()
+
+
+def test_the_weights_of_what_is_chosen_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "SHORTLIST", 40)
+    random = np.random.default_rng(3)
+    strength = random.normal(size=(4000, 200)).astype(np.float32)
+    true = random.random(strength.shape) < 0.01
+    chosen, weights = choose(strength, true, random)
+    assert chosen.shape == weights.shape == (4000, 40)
+    assert weights.sum(1).mean() == pytest.approx(200, rel=0.02)
+    stood_for = (np.take_along_axis(true, chosen, 1) * weights).sum() / weights.sum()
+    assert stood_for == pytest.approx(true.mean(), rel=0.1)
+    best = np.argsort(-strength, axis=1)[:, :20]
+    assert all(set(best[row]) <= set(chosen[row]) for row in range(100))
+
+
+def test_entities_looked_at_again_are_not_known(facts: Facts, rest: Facts, reasoner: Credo) -> None:
+    later, shape = Index.of(facts, rest), TEMPLATES["2i"].shape
+    ids = next(ids for given, ids in draw_queries(later, None, 40, seed=1) if given == shape)
+    features, true, valid, _ = list_entities(reasoner)(shape, ids, later)
+    listed = reasoner.shortlist(reasoner.ask(shape, ids)).entities_BK
+    assert np.isfinite(features).all()
+    assert true.any()
+    before, after = (answer_rows(shape, ids, index)[0] for index in (reasoner.index, later))
+    for row in range(len(ids)):
+        chosen = set(listed[row, valid[row]].tolist())
+        assert not chosen & set(before[row].tolist())
+        assert set(listed[row, true[row]].tolist()) == chosen & set(after[row].tolist())
 
 
 def test_queries_are_those_of_the_benchmark_and_one_hop_ones(bench: object, facts: Facts, rest: Facts) -> None:

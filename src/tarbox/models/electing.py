@@ -59,7 +59,7 @@ class Elector:
         open_[asked.entities.coordinates()] = -1.0
         width = min(SHORTLIST, open_.shape[1])
         rows = np.arange(len(open_))[:, None]
-        chosen = np.argpartition(-open_, width - 1, axis=1)[:, :width]
+        chosen = np.argpartition(open_, -width, axis=1)[:, -width:]
         chosen = np.take_along_axis(chosen, np.argsort(-open_[rows, chosen], axis=1, kind="stable"), 1)
         strength = open_[rows, chosen]
         first, count = np.log(1e-9 + np.maximum(strength, 0.0)), np.log1p(asked.entities.sizes())[:, None]

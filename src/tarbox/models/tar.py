@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -132,6 +132,11 @@ class Tar(Model):
             nn.Linear(2 * config.dimension, config.dimension), nn.ReLU(), nn.Linear(config.dimension, 1)
         )
         xavier(self.inclusion)
+
+    def train(self, mode: bool = True) -> Self:
+        """Training changes the weights, by ways that their version does not tell: what was kept of them is stale."""
+        self._kept = None
+        return super().train(mode)
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N]: Eq. 12 or a dot product for concepts; Eq. 14 or a degree of membership for entities."""

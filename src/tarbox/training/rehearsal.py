@@ -10,7 +10,7 @@ concepts. The predictor that is kept is trained on all facts; the calibrators an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, final
 
 import numpy as np
@@ -151,29 +151,34 @@ def set_weights(index: Index, seed: int) -> Floats:
 class Lists:
     """Candidates of queries: features [Q, K, F], which are true and which take part at all [Q, K].
 
-    `usual` [Q] are queries as they come; the others were chosen because something that they ask for was hidden.
+    `weights` [Q, K] is how many candidates each stands for: 0 where it is there because it is true, which says nothing
+    about how often such a candidate is. `usual` [Q] are queries as they come; the others were chosen because something
+    that they ask for was hidden.
     """
 
     features: Floats
     true: NDArray[np.bool_]
     valid: NDArray[np.bool_]
+    weights: Floats
     usual: NDArray[np.bool_]
 
 
-List = Callable[[Query, Ids, Index], tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]]
-"""What makes the features, the truth and the use of the candidates of queries; the index has all facts."""
+Made = tuple[Floats, NDArray[np.bool_], NDArray[np.bool_], Floats]
+List = Callable[[Query, Ids, Index], Made]
+"""What makes the features, truth, use and weights of the candidates of queries; the index has all facts."""
 
 
 def fit_lists(parts: Sequence[Lists], seed: int, device: str) -> Calibrator | None:
     """A network whose logits are calibrated over the usual queries, and put true candidates first in all."""
     if not any(part.true.any() for part in parts):
         return None
-    names = ("features", "true", "valid", "usual")
+    names = [part.name for part in fields(Lists)]
     lists = Lists(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    true, valid, usual = (torch.from_numpy(array).to(device) for array in (lists.true, lists.valid, lists.usual))
+    counted = lists.weights * lists.valid * lists.usual[:, None]
+    true, valid, weights = (torch.from_numpy(array).to(device) for array in (lists.true, lists.valid, counted))
 
     def loss(logits_BK: torch.Tensor, rows_B: torch.Tensor) -> torch.Tensor:
-        return ranking_loss(logits_BK, true[rows_B], valid[rows_B], usual[rows_B])
+        return ranking_loss(logits_BK, true[rows_B], valid[rows_B], weights[rows_B])
 
     start = float(lists.true.sum() / max(lists.valid.sum(), 1))
     hidden = 64 if lists.true.sum() >= 200 else 0
@@ -181,12 +186,11 @@ def fit_lists(parts: Sequence[Lists], seed: int, device: str) -> Calibrator | No
 
 
 def ranking_loss(
-    logits_BK: torch.Tensor, true_BK: torch.Tensor, used_BK: torch.Tensor, usual_B: torch.Tensor
+    logits_BK: torch.Tensor, true_BK: torch.Tensor, used_BK: torch.Tensor, weights_BK: torch.Tensor
 ) -> torch.Tensor:
-    """Cross entropy of each candidate used in usual lists, and of the true ones of each list in the softmax over it."""
+    """Cross entropy of each candidate by its weight, and of the true ones of each list in the softmax over it."""
     each = functional.binary_cross_entropy_with_logits(logits_BK, true_BK.float(), reduction="none")
-    counted_BK = used_BK & usual_B[:, None]
-    pointwise = (each * counted_BK).sum() / counted_BK.sum().clamp(min=1)
+    pointwise = (each * weights_BK).sum() / weights_BK.sum().clamp(min=1)
     share_BK = logits_BK.masked_fill(~used_BK, -1e9).log_softmax(1).masked_fill(~true_BK, 0.0)
     asked_B = true_BK.any(1)
     listwise = -(share_BK.sum(1) / true_BK.sum(1).clamp(min=1))[asked_B].sum() / asked_B.sum().clamp(min=1)
@@ -225,9 +229,9 @@ def draw_queries(later: Index, train: QueryTable | None, count: int, seed: int) 
 
 
 def list_concepts(reasoner: Credo, random: np.random.Generator) -> List:
-    """The concepts not known of each query that are most likely, and as many again at random."""
+    """The concepts not known of each query that are most likely, some of the others at random, and all true ones."""
 
-    def make(shape: Query, ids: Ids, later: Index) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    def make(shape: Query, ids: Ids, later: Index) -> Made:
         asked = reasoner.ask(shape, ids)
         features, _ = reasoner.describer.describe(asked, reasoner.beliefs)
         size, concepts = features.shape[:2]
@@ -235,26 +239,38 @@ def list_concepts(reasoner: Credo, random: np.random.Generator) -> List:
         true[answer_rows(shape, ids, later)[1].coordinates()] = True
         open_ = np.ones(true.shape, np.bool_)
         open_[asked.concepts.coordinates()] = False
-        true &= open_
-        width = min(SHORTLIST, concepts)
         strength = features[:, :, 3] + 0.5 * features[:, :, 6] + features[:, :, 7]
-        strength = np.where(random.random(strength.shape) < 0.5 * width / concepts, 50.0, strength)
-        strength = np.where(open_, np.where(true, 100.0, strength), -100.0)
-        chosen = np.argpartition(-strength, width - 1, axis=1)[:, :width]
+        chosen, weights = choose(np.where(open_, strength, -np.inf), true & open_, random)
         rows = np.arange(size)[:, None]
-        return features[rows, chosen], true[rows, chosen], open_[rows, chosen]
+        return features[rows, chosen], (true & open_)[rows, chosen], open_[rows, chosen], weights
 
     return make
+
+
+def choose(strength: Floats, true: NDArray[np.bool_], random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+    """(candidates [Q, K], how many each stands for): half the strongest, others at random, then what is true."""
+    size, count = strength.shape
+    width = min(SHORTLIST, count)
+    strongest = np.zeros(strength.shape, np.bool_)
+    half = np.argpartition(-strength, width // 2, axis=1)[:, : max(1, width // 2)]
+    strongest[np.arange(size)[:, None], half] = True
+    share = min(1.0, width / (4 * count)) if count > width else 1.0
+    drawn = ~strongest & (random.random(strength.shape) < share)
+    order = np.select([strongest, drawn, true], [3.0, 2.0, 1.0], 0.0) + 0.5 * random.random(strength.shape)
+    chosen = np.argpartition(-order, width - 1, axis=1)[:, :width]
+    weights = np.where(strongest, 1.0, np.where(drawn, 1.0 / share, 0.0)).astype(np.float32)
+    return chosen, np.take_along_axis(weights, chosen, 1)
 
 
 def list_entities(reasoner: Credo) -> List:
     """The entities that the reasoner looks at again."""
 
-    def make(shape: Query, ids: Ids, later: Index) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    def make(shape: Query, ids: Ids, later: Index) -> Made:
         listed = reasoner.shortlist(reasoner.ask(shape, ids))
         right = np.zeros((len(ids), later.entities), np.bool_)
         right[answer_rows(shape, ids, later)[0].coordinates()] = True
-        return listed.features_BKF, np.take_along_axis(right, listed.entities_BK, 1) & listed.valid_BK, listed.valid_BK
+        true = np.take_along_axis(right, listed.entities_BK, 1) & listed.valid_BK
+        return listed.features_BKF, true, listed.valid_BK, np.ones(true.shape, np.float32)
 
     return make
 
