@@ -67,7 +67,9 @@ def evaluate(
     *,
     model: Annotated[str, typer.Option(help="The model, where PATH is no run.")] = "counting",
     queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
-    split: Annotated[Split, typer.Option(help="The queries of a benchmark to evaluate.")] = Split.TEST,
+    split: Annotated[
+        Split | None, typer.Option(help="The queries of a benchmark to evaluate; test where there are any.")
+    ] = None,
     protocol: Annotated[
         Candidates | None,
         typer.Option(help="honest leaves top concepts out, paper ranks all; as the benchmark says, if not given."),
@@ -87,7 +89,7 @@ def evaluate(
 
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
     contestant = _open_run(path, device) or _untrained(model)
-    task = _open_task(contestant.source(path, queries), queries, split.value, protocol)
+    task = _open_task(contestant.source(path, queries), queries, split, protocol)
     _report_unusable(task)
     scorer = contestant.scorer(task.facts)
     with progress_bar(f"ranking with {contestant.name}", len(task.table)) as advance:
@@ -161,7 +163,7 @@ def _choose_form(asked: Mapping[str, bool]) -> str:
     return chosen[0] if chosen else "terminal"
 
 
-def _open_task(path: Path, queries: Path | None, split: str, protocol: Candidates | None) -> Task:
+def _open_task(path: Path, queries: Path | None, split: Split | None, protocol: Candidates | None) -> Task:
     from tarbox.benchmark.folder import is_benchmark, open_benchmark
     from tarbox.kb.store import open_store
 
@@ -170,9 +172,13 @@ def _open_task(path: Path, queries: Path | None, split: str, protocol: Candidate
         facts, own = benchmark.store.facts, benchmark.excluded()
         label, excluded = _candidates(protocol, facts, benchmark.protocol, own)
         if queries is None:
+            if split is None and Split.TEST.value not in benchmark.splits:
+                typer.echo("these are the valid queries: the benchmark has no test queries", err=True)
+                split = Split.VALID
             # the truth of these queries is the test graph, which nobody should see who evaluates another split
-            calibration = benchmark.calibration() if split == Split.TEST.value else None
-            return Task(facts, benchmark.table(split), label, excluded, calibration=calibration)
+            calibration = benchmark.calibration() if split in (None, Split.TEST) else None
+            table = benchmark.table((split or Split.TEST).value)
+            return Task(facts, table, label, excluded, calibration=calibration)
         return _with_queries(facts, queries, label, excluded)
     facts = open_store(path).facts
     if queries is None:

@@ -70,7 +70,7 @@ class SavedRun:
         for place in places:
             if is_benchmark(place):
                 check_vocabulary(self.path, self.description["vocabulary_hash"], open_benchmark(place).store)
-                return place
+                return Path(os.path.normpath(place))
         tried = " nor ".join(dict.fromkeys(os.path.normpath(place) for place in places))
         raise StoreMissing(f"the benchmark of {self.path} is not at {tried}. Name queries with --queries FILE.")
 

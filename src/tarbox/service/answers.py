@@ -96,7 +96,7 @@ class Answers:
     """Both lists of answers to one query.
 
     `query` is its text; `entity_count` and `concept_count` are how many there are, also where only the best k are
-    given: those known, and those predicted with a degree of 0.001 or more.
+    given: those known, and those predicted with a degree of 0.01 or more.
     """
 
     query: str

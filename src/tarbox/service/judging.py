@@ -24,7 +24,7 @@ from tarbox.service.ordering import Descriptions, Order, crisp_similarity, fuzzy
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-LEAST: Final = 1e-3
+LEAST: Final = 1e-2
 """Predictions below this degree do not count as answers."""
 
 

@@ -38,7 +38,7 @@ class Reasoner:
     """Answers with what follows from the training facts (`known`, degree 1) and with what the model predicts.
 
     Where the model has probabilities (`tarbox.models.scorer.Believer`, such as `credo`), the degree of a predicted
-    answer is one, and answers below 0.001 are left out. For any other model it is where the answer's score lies between
+    answer is one, and answers below 0.01 are left out. For any other model it is where the answer's score lies between
     the query's median candidate (0) and its best (1): an order within one query, not a probability. A concept's is
     never above a super-concept's. Where more answers are known than fit, half of the places are kept for predictions.
     """
