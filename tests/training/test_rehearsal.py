@@ -24,7 +24,7 @@ from tarbox.training.rehearsal import (
     LISTWISE,
     SHAPES,
     choose,
-    draw_queries,
+    draw_lacking,
     list_concepts,
     list_entities,
     ranking_loss,
@@ -106,7 +106,7 @@ def test_a_shortlist_has_what_is_true_and_nothing_known(
 ) -> None:
     monkeypatch.setattr(rehearsal, "SHORTLIST", width)
     later, shape = Index.of(facts, rest), TEMPLATES["1p"].shape
-    ids = next(ids for given, ids in draw_queries(later, None, 40, seed=1) if given == shape)
+    ids = next(ids for given, ids in draw_lacking(later, None, 40, seed=1) if given == shape)
     features, true, valid, weights = list_concepts(reasoner, np.random.default_rng(0))(shape, ids, later)
     missing = [
         len(set(after.tolist()) - set(before.tolist()))
@@ -145,7 +145,7 @@ def test_the_weights_of_what_is_chosen_stand_for_all(monkeypatch: pytest.MonkeyP
 
 def test_entities_looked_at_again_are_not_known(facts: Facts, rest: Facts, reasoner: Credo) -> None:
     later, shape = Index.of(facts, rest), TEMPLATES["2i"].shape
-    ids = next(ids for given, ids in draw_queries(later, None, 40, seed=1) if given == shape)
+    ids = next(ids for given, ids in draw_lacking(later, None, 40, seed=1) if given == shape)
     features, true, valid, _ = list_entities(reasoner)(shape, ids, later)
     listed = reasoner.shortlist(reasoner.ask(shape, ids)).entities_BK
     assert np.isfinite(features).all()
@@ -160,13 +160,13 @@ def test_entities_looked_at_again_are_not_known(facts: Facts, rest: Facts, reaso
 def test_queries_are_those_of_the_benchmark_and_one_hop_ones(bench: object, facts: Facts, rest: Facts) -> None:
     train, later = lessons_of(open_benchmark(bench)).train, Index.of(facts, rest)  # type: ignore[arg-type]
     assert train is not None
-    drawn = dict(draw_queries(later, train, 5, seed=1))
+    drawn = dict(draw_lacking(later, train, 5, seed=1))
     assert set(drawn) == {batch.shape for batch in train.batches()} | {TEMPLATES["1p"].shape}
-    again = dict(draw_queries(later, train, 5, seed=1))
+    again = dict(draw_lacking(later, train, 5, seed=1))
     for shape, ids in drawn.items():
         np.testing.assert_array_equal(ids, again[shape])
         assert len(np.unique(ids, axis=0)) == len(ids)
-    assert set(dict(draw_queries(later, None, 5, seed=1))) == set(SHAPES.values())
+    assert set(dict(draw_lacking(later, None, 5, seed=1))) == set(SHAPES.values())
 
 
 def test_the_linear_model_of_sets(rest: Facts) -> None:

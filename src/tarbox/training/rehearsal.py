@@ -18,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from tarbox.benchmark.calibration import MOST_ANSWERS
 from tarbox.benchmark.options import EVALUATION_ONLY, BenchmarkOptions
 from tarbox.benchmark.sampling import Ground, Task, sample_task
-from tarbox.benchmark.tables import QueryTable
+from tarbox.benchmark.tables import QueryTable, render_shape
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
@@ -200,19 +201,25 @@ def ranking_loss(
 def rehearse_queries(reasoner: Credo, lessons: Rehearsal, count: int, seed: int, make: List) -> Iterator[Lists]:
     """For every shape `count` queries as they come, and as many that a hidden fact takes an answer from."""
     later = Index.of(lessons.whole, reasoner.index.facts)
-    for shape, ids in draw_queries(later, lessons.train, count, seed):
+    for shape, ids in draw_lacking(later, lessons.train, count, seed):
         before, after = (answer_rows(shape, ids, index) for index in (reasoner.index, later))
         lacking = (after[1].sizes() > before[1].sizes()) | (after[0].sizes() > before[0].sizes())
-        usual = np.arange(len(ids)) < count
-        chosen = np.flatnonzero(usual | (lacking & (np.cumsum(lacking & ~usual) <= count)))
-        for start in range(0, len(chosen), BLOCK):
-            rows = chosen[start : start + BLOCK]
-            yield Lists(*make(shape, ids[rows], later), usual[rows])
+        for chosen, usual in ((draw_usual(later, shape, count, seed), True), (ids[lacking][:count], False)):
+            for start in range(0, len(chosen), BLOCK):
+                block = chosen[start : start + BLOCK]
+                yield Lists(*make(shape, block, later), np.full(len(block), usual))
 
 
-def draw_queries(later: Index, train: QueryTable | None, count: int, seed: int) -> Iterator[tuple[Query, Ids]]:
-    """(shape, ids) of many times `count` queries: the training queries of a benchmark and one-hop queries, which it
-    need not have; where there are none, queries of all templates that models are trained on."""
+def draw_usual(later: Index, shape: Query, count: int, seed: int) -> Ids:
+    """Queries as a person might ask them: nothing is required of one but that it has an answer in the whole graph."""
+    options = BenchmarkOptions(seed=seed, counts=(count, count, count), shapes=SHAPES, max_answers=MOST_ANSWERS)
+    ground = Ground(later, hard=True, never=np.zeros(later.concepts, np.bool_), every=True)
+    return sample_task(Task(render_shape(shape), shape, "calibration", count), ground, options).ids[:count]
+
+
+def draw_lacking(later: Index, train: QueryTable | None, count: int, seed: int) -> Iterator[tuple[Query, Ids]]:
+    """(shape, ids) of queries of which some lack an answer: many times `count` training queries of a benchmark, and
+    one-hop queries, which it need not have; where there are none, of all templates that models are trained on."""
     shapes: dict[Query, list[Ids]] = {}
     for batch in train.batches() if train is not None else ():
         shapes.setdefault(batch.shape, []).append(batch.ids)
@@ -220,9 +227,8 @@ def draw_queries(later: Index, train: QueryTable | None, count: int, seed: int) 
     options = BenchmarkOptions(seed=seed, counts=(count, count, count), shapes=missing or SHAPES)
     nothing = np.zeros(later.concepts, np.bool_)
     for name, shape in missing.items():
-        for part, hard in (("train", False), ("valid", True)):
-            drawn = sample_task(Task(name, shape, part, count), Ground(later, hard, nothing), options)
-            shapes.setdefault(shape, []).append(drawn.ids)
+        drawn = sample_task(Task(name, shape, "valid", count), Ground(later, True, nothing), options)
+        shapes.setdefault(shape, []).append(drawn.ids)
     for shape, parts in shapes.items():
         ids = np.unique(np.concatenate(parts), axis=0)
         yield shape, np.random.default_rng([seed, len(ids)]).permutation(ids)[: DRAWN * count]
