@@ -126,8 +126,11 @@ def test_import_info_and_evaluation_of_a_benchmark(
     own = json.loads(run(app, "eval", bench, "--split", "valid", "--json").stdout)
     assert own["levels"] == given["levels"]
     assert own["protocol"] == "imported"
+    chosen = run(app, "eval", bench, "--json")
+    assert json.loads(chosen.stdout)["levels"] == given["levels"]
+    assert "the valid queries: the benchmark has no test queries" in chosen.stderr
     with pytest.raises(BenchmarkError, match="has no test queries; it has: valid"):
-        run(app, "eval", bench)
+        run(app, "eval", bench, "--split", "test")
 
 
 def test_mistakes_are_said(app: typer.Typer, store: Path, queries: Path, tmp_path: Path) -> None:
