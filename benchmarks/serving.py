@@ -7,9 +7,10 @@
 The path is a store or a run. The server is a process of its own on loopback; clients and the floor run here, in
 turns, on the same processors. The *floor* is what answering costs without a server: the same questions, parsed and
 answered in batches of 32 by one call each, every answer read, no JSON, no HTTP; it has the machine to itself, while the
-server shares it with the clients. Beside times stands the processor time of each answer, of the server's process
-alone, which says more on a machine that others use too. Two more figures tell what the others are worth: how fast the
-clients are against a server that answers nothing, and, for a run, the model's scores alone.
+server shares it with the clients. Linear algebra has one thread for the floor; a server decides for itself. Beside
+times stands the processor time of each answer, of all the server's processes, which says more on a machine that others
+use too. Two more figures tell what the others are worth: how fast the clients are against a server that answers
+nothing, and, for a run, the model's scores alone.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ loaded = time.perf_counter()
 warm_up(answerer)
 print(imported - began, loaded - imported, time.perf_counter() - loaded)
 """
+THREADS: Final = "OMP_NUM_THREADS"
 BATCH: Final = 32
 K: Final = 10
 BAR: Final = 0.7
@@ -142,7 +144,8 @@ def server(path: Path, port: int = 0) -> AbstractContextManager[tuple[str, subpr
 @contextmanager
 def _process(program: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     command = [sys.executable, "-c", program, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    usual = {name: value for name, value in os.environ.items() if name != THREADS}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=usual) as process:
         assert process.stdout is not None
         found = re.search(r"http://[\d.:]+", process.stdout.readline())
         if found is None:
@@ -231,9 +234,11 @@ def _by_shape(kb: KnowledgeBase, texts: list[str]) -> list[tuple[Query, NDArray[
 
 
 def processor_seconds(process: int) -> float:
-    """What a process has used of the processor so far (Linux)."""
+    """What a process and those that it started have used of the processor so far (Linux)."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    started = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(processor_seconds(int(child)) for child in started)
 
 
 def compare(path: Path, seconds: float) -> bool:
@@ -371,6 +376,10 @@ def main() -> None:
     parser.add_argument("--loading", action="store_true", help="measure loading instead")
     parser.add_argument("--hostile", type=int, metavar="COUNT", help="send so many hostile requests instead")
     chosen = parser.parse_args()
+    if (
+        THREADS not in os.environ
+    ):  # the floor is one thread; two that wait for each other are slower, and flatter servers
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, THREADS: "1"})
     if chosen.loading:
         passed = measure_loading(chosen.path)
     elif chosen.hostile:

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tarbox.http.apart import Apart
 from tarbox.http.app import create_app
 from tarbox.http.server import bind, make_server
 from tarbox.http.settings import Settings
@@ -45,9 +46,11 @@ def serve(answerer: Answerer) -> Serve:
     """Serves an answerer while a `with` block runs, and gives the address."""
 
     @contextmanager
-    def serving(settings: Settings | None = None, by: Answerer | None = None) -> Iterator[str]:
+    def serving(
+        settings: Settings | None = None, by: Answerer | None = None, apart: Apart | None = None
+    ) -> Iterator[str]:
         chosen = settings or Settings(port=0)
-        server = make_server(create_app(by or answerer, chosen), chosen)
+        server = make_server(create_app(by or answerer, chosen, apart), chosen)
         listener = bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from tarbox.core.errors import TarboxError
+from tarbox.http.apart import Apart
 from tarbox.http.desk import Desk
 from tarbox.http.guard import Guard, Load
 from tarbox.http.kb_page import kb_page
@@ -37,15 +38,16 @@ DESCRIPTION: Final = (
 _BY_STATUS: Final = {404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 
 
-def create_app(answerer: Answerer, settings: Settings | None = None) -> ASGIApp:
-    """The whole application over one answerer, warmed up and ready to be served."""
+def create_app(answerer: Answerer, settings: Settings | None = None, apart: Apart | None = None) -> ASGIApp:
+    """The whole application over one answerer, warmed up and ready to be served; `apart` answers, once it can."""
     settings = settings or Settings()
     warm_up(answerer)
-    metrics, load = Metrics(__version__), Load()
-    desk = Desk(answerer, settings.bounds, metrics)
+    metrics, load = Metrics(__version__, [apart.process] if apart else []), Load()
+    desk = Desk(answerer, settings.bounds, metrics, apart)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await desk.open()
         yield
         desk.close()
 

@@ -22,6 +22,7 @@ from tarbox.http.problems import problem
 from tarbox.http.settings import Settings
 
 PROTECTED: Final = ("/api/", "/sparql", "/metrics")
+_BODY: Final = frozenset([b"content-length", b"transfer-encoding"])
 _CLOSE: Final = {"Connection": "close"}
 
 
@@ -64,10 +65,10 @@ class Guard:
                 await send(message)
 
     async def _handle(self, scope: Scope, receive: Receive, reply: _Reply) -> None:
-        headers = Headers(scope=scope)
-        refusal = self._refuse(scope, headers)
+        told = _BODY.intersection([name for name, _ in scope["headers"]])
+        refusal = self._refuse(scope) if told or self._settings.api_key is not None else None
         body = b""
-        if refusal is None and ("content-length" in headers or "transfer-encoding" in headers):
+        if refusal is None and told:
             try:
                 async with asyncio.timeout(self._bounds.reading):
                     body, refusal = await self._read(receive)
@@ -95,9 +96,9 @@ class Guard:
             detail = f"The answer took more than {self._bounds.seconds:g} seconds, this server's limit. Ask for less."
             await problem("timeout", detail, {"Retry-After": "5"})(scope, receive, reply)
 
-    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refuse(self, scope: Scope) -> Response | None:
         """The reply to a request without the key, or that announces too large a body."""
-        key = self._settings.api_key
+        headers, key = Headers(scope=scope), self._settings.api_key
         guarded = scope["path"].startswith(PROTECTED) and scope["method"] != "OPTIONS"
         if key is not None and guarded and not _same(given_key(headers), key):
             detail = "Send the key in the header X-API-Key, or in Authorization as 'Bearer KEY'."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
@@ -51,8 +51,10 @@ class Metrics:
     True
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, others: Sequence[int] = ()) -> None:
+        """`others` are the processes, besides this one, that the server is made of."""
         self._version = version
+        self._processes = ("self", *map(str, others))
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, _Histogram] = {}
@@ -86,18 +88,18 @@ class Metrics:
             yield from histogram.lines("tarbox_request_seconds", f'route="{route}"')
         yield from _head("tarbox_batch_size", "histogram", "Questions answered in one call.")
         yield from self._batches.lines("tarbox_batch_size")
-        resident = resident_bytes()
-        if resident is not None:
+        resident = sum(map(resident_bytes, self._processes))
+        if resident:
             yield from _head("process_resident_memory_bytes", "gauge", "Memory that the server holds.")
             yield f"process_resident_memory_bytes {resident}"
 
 
-def resident_bytes() -> int | None:
-    """The memory of this process, where the system says it as Linux does."""
+def resident_bytes(process: str = "self") -> int:
+    """The memory of a process, where the system says it as Linux does; else 0."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
-        return None
+        return 0
     import resource
 
     return pages * resource.getpagesize()

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from tarbox.core.errors import NameLookupError
 from tarbox.core.ids import Role
-from tarbox.http.desk import Desk, encode
+from tarbox.http.desk import Desk
 from tarbox.http.problems import MEDIA_TYPE, Problem, problem
+from tarbox.http.replies import encode
 from tarbox.http.schemas import (
     FIGURE_1,
     ORDERED,
@@ -81,7 +82,7 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
 
 def _add_queries(router: APIRouter, desk: Desk) -> None:
     def explained(query: str, answer: str, level: LevelName) -> bytes | Response:
-        tree = desk.read(query)
+        tree = desk.replies.read(query)
         try:
             support = desk.answerer.explain(tree, answer, Role(level.value))
         except NameLookupError as error:
@@ -99,7 +100,7 @@ def _add_queries(router: APIRouter, desk: Desk) -> None:
         return found if isinstance(found, Response) else json_reply(found)
 
     def drawn(query: str) -> dict[str, str]:
-        tree = desk.read(query)
+        tree = desk.replies.read(query)
         return {"svg": desk.kb.draw(tree), "english": desk.kb.describe(tree), "canonical": desk.kb.render(tree)}
 
     @router.get("/drawing", response_model=DrawingReply, responses=failures(), operation_id="drawing")
@@ -156,4 +157,4 @@ def _add_concepts(router: APIRouter, desk: Desk) -> None:
 def _concept_content(page: ConceptPage, desk: Desk) -> dict[str, Any]:
     lines = asdict(page)
     concept = lines.pop("concept")
-    return {**concept, **lines, "members": [json.loads(desk.naming.entity(member)) for member in page.members]}
+    return {**concept, **lines, "members": [json.loads(desk.replies.naming.entity(member)) for member in page.members]}

@@ -33,10 +33,15 @@ class Bounds:
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server runs; `origins` are the other web sites whose pages may ask (`*` for all)."""
+    """How a server runs.
+
+    `origins` are the other web sites whose pages may ask (`*` for all). `apart`: answers are made in a process of their
+    own, where there is more than one processor.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8000
     api_key: str | None = None
     origins: tuple[str, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
+    apart: bool = True

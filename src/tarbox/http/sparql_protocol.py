@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from xml.sax.saxutils import escape, quoteattr
 
 from tarbox.core.errors import QueryError
-from tarbox.http.desk import encode
+from tarbox.http.replies import encode
 from tarbox.kb.terms import from_ntriples, is_blank, is_literal, split_literal
 from tarbox.query.names import XSD
 from tarbox.service.answers import EntityAnswer

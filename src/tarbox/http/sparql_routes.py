@@ -116,7 +116,8 @@ def _results(desk: Desk, bounds: Bounds, asked: SparqlRequest, media_type: str) 
     What a model predicts from terms it has never seen means nothing, so such queries get what follows from the facts.
     """
     tree, unknown = empty_unknown(
-        desk.read_ask(asked.query) if asked.asks else desk.read(asked.query, sparql=True), desk.kb.facts.vocabulary
+        desk.replies.read_ask(asked.query) if asked.asks else desk.replies.read(asked.query, sparql=True),
+        desk.kb.facts.vocabulary,
     )
     headers = {UNKNOWN: ", ".join(f"<{quote(term, safe=_SAFE)}>" for term in unknown[:_NAMED])} if unknown else {}
     if asked.asks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final, Protocol, final
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
 from tarbox.execution.exact import Answer, answer_queries
+from tarbox.kb.facts import Ids
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
 from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer
@@ -35,13 +36,14 @@ class Question:
     """A query with how many answers of each kind are wanted; None for all of them.
 
     `text` is the query as someone wrote it, where someone did: the answers say it again. `order` is that of the
-    concepts.
+    concepts. `row` is the query's shape with its ids (`tarbox.execution.rows`), where someone has looked them up.
     """
 
     query: Query
     k: int | None
     text: str | None = None
     order: Order = Order.DESCRIPTIVE
+    row: tuple[Query, Ids] | None = field(default=None, compare=False, repr=False)
 
     def said(self) -> str:
         """The query as its answers name it."""

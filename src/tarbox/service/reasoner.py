@@ -91,7 +91,7 @@ class Reasoner:
         asked = [self._question(question, k, sparql, Order.of(order)) for question in questions]
         rows: dict[Query, list[tuple[int, Ids]]] = {}
         for row, question in enumerate(asked):
-            shape, ids = encode(question.query, self._kb.facts.vocabulary)
+            shape, ids = question.row or encode(question.query, self._kb.facts.vocabulary)
             rows.setdefault(shape, []).append((row, ids))
         found: dict[int, Answers] = {}
         for shape, places in rows.items():
