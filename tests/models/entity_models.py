@@ -23,7 +23,8 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {name: (name, given) for name, given in SMALL.items()} | {
     "gqe diagonal": ("gqe", {"dimension": 5, "projection": "diagonal"}),
     "beta de-morgan": ("beta", {"dimension": 5, "hidden": 6, "union": "de-morgan", "layers": 1}),
-    "fuzzqe godel": ("fuzzqe", {"dimension": 5, "bases": 2, "t_norm": "godel", "regulator": "rectifier", "norm": 1}),
+    "fuzzqe sigmoid": ("fuzzqe", {"dimension": 5, "bases": 2, "regulator": "sigmoid"}),
+    "fuzzqe godel": ("fuzzqe", {"dimension": 5, "bases": 2, "t_norm": "godel", "regulator": "steep", "norm": 1}),
 }
 SHAPES = {name: given.shape for name, given in TEMPLATES.items()} | {
     "ui": template("ui", "(?r1 value ?e1) and ((?r2 value ?e2) or (?r3 some (?r4 value ?e3)))").shape,

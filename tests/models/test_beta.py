@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from torch.distributions import Beta as Distribution
 from torch.distributions import kl_divergence
 
-from tarbox.models.beta import LEAST, _query_part, features, positive
+from tarbox.core.errors import ConfigError
+from tarbox.models.base import Sizes
+from tarbox.models.beta import LEAST, STARTS, Beta, BetaConfig, positive
+from tarbox.models.gamma import features, log_beta
 from tarbox.query.templates import template
 
 PARAMETERS = st.lists(st.tuples(*[st.floats(0.05, 60, allow_nan=False)] * 4), min_size=1, max_size=5)
@@ -24,7 +27,7 @@ def test_the_divergence_is_a_product_of_features(parameters: list[tuple[float, f
     wanted = kl_divergence(Distribution(a, b), Distribution(c, d)).sum().item()
     entity, query = torch.cat([a, b])[None], torch.cat([c, d])[None]
     row, own = features(entity)
-    found = _query_part(query) + own - (row * query).sum(-1)
+    found = log_beta(query) + own - (row * query).sum(-1)
     assert found.item() == pytest.approx(wanted, rel=1e-7, abs=1e-7)
 
 
@@ -45,7 +48,7 @@ def test_single_precision_is_enough() -> None:
     scores = []
     for rows, query in ((entities, queries), (entities.double(), queries.double())):
         found, own = features(rows)
-        scores.append(_query_part(query)[:, None] + own - query @ found.T)
+        scores.append(log_beta(query)[:, None] + own - query @ found.T)
     assert (scores[0].double() - scores[1]).abs().max() < 0.02
     assert scores[1].std() > 10
 
@@ -98,3 +101,24 @@ def test_the_complement_of_a_union_is_an_intersection_of_complements() -> None:
     given, wanted = ("not ((?r1 value ?e1) or (?r2 value ?e2))", "(not (?r1 value ?e1)) and not (?r2 value ?e2)")
     scores = [model.score(template("x", text).shape, ids, EVERYONE) for text in (given, wanted)]
     torch.testing.assert_close(*scores)
+
+
+def test_a_projection_may_begin_near_the_identity() -> None:
+    """Where the anchors of queries differ, what a projection makes of them differs alike; a random one scrambles it."""
+    alike = {}
+    for start in STARTS:
+        torch.manual_seed(0)
+        model = Beta(BetaConfig(dimension=40, hidden=160, start=start), Sizes(entities=30, concepts=0, relations=4))
+        ids = torch.stack([torch.arange(30) % 8, torch.arange(30)], 1)
+        (found,) = model.distributions(SHAPES["1p"], ids)
+        own = [(given - given.mean(0)).flatten() for given in (found, positive(model.entities))]
+        alike[start] = torch.corrcoef(torch.stack(own))[0, 1].item()
+    assert abs(alike["random"]) < 0.1
+    assert alike["identity"] > 0.8
+
+
+def test_the_identity_needs_room() -> None:
+    with pytest.raises(ConfigError, match=r"hidden = 8: the identity of 5 distributions takes at least 10\."):
+        BetaConfig(dimension=5, hidden=8, start="identity")
+    with pytest.raises(ConfigError, match="start = 'zero': choose one of random, identity"):
+        BetaConfig(start="zero")

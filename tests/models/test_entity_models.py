@@ -57,7 +57,7 @@ def test_every_parameter_gets_a_gradient(variant: str) -> None:
 def test_gradients_against_differences(variant: str, name: str) -> None:
     sizes = Sizes(entities=6, concepts=0, relations=2)
     model, shape = model_of(variant, sizes, dimension=2), SHAPES[name]
-    if not model.supports(shape) or variant == "fuzzqe godel":  # its rectifier has corners where values start
+    if not model.supports(shape) or variant == "fuzzqe":  # of two dimensions LayerNorm makes 1 and -1: at the corners
         return
     ids, candidates = rows_of(shape, 2, sizes), torch.tensor([[0, 2], [1, 0]])
     names = [key for key, _ in model.named_parameters()]
@@ -97,7 +97,7 @@ def test_bfloat16_matrix_products_keep_scores_in_single_precision(variant: str) 
 
 @EACH
 def test_few_steps_of_the_loss_separate_answers_from_others(variant: str) -> None:
-    model = model_of(variant, dimension=8).float()
+    model = model_of(variant, dimension=24).float()  # clamped sets of fewer blocks have nothing in common
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     shape, ids, chosen = SHAPES["2i"], torch.tensor([[0, 3, 1, 4]]), torch.tensor([[2, 0, 1, 3, 4]])
     for _ in range(60):

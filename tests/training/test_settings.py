@@ -6,10 +6,17 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from tarbox.core.errors import ConfigError
+from tarbox.models.base import Sizes
+from tarbox.models.registry import find_model
+from tarbox.models.saved import build_model
+from tarbox.training.hardware import HardwareConfig, open_hardware
+from tarbox.training.negatives import NegativesConfig, Sampler
 from tarbox.training.objective import Average
 from tarbox.training.settings import Settings, read_assignments, read_file, read_recipe, resolve
+from tarbox.training.step import Engine, build_optimizer
 
 RECIPES = ("academia", "biomed", "dbpedia", "dbpedia77k", "yago4")
 
@@ -96,3 +103,46 @@ def test_every_recipe_resolves(name: str) -> None:
 def test_an_unknown_recipe() -> None:
     with pytest.raises(ConfigError, match=r"no recipe 'yago'; there are academia, beta, biomed, .*, yago4"):
         read_recipe("yago")
+
+
+def test_adamw_takes_its_decay_from_the_weights_and_adam_from_the_gradient() -> None:
+    """Without a gradient AdamW shrinks a weight by rate times decay; Adam makes a gradient of it, and a whole step."""
+    hardware, shrunk = open_hardware(HardwareConfig("cpu")), {}
+    for kind in ("adam", "adamw"):
+        model = torch.nn.Linear(1, 1, bias=False)
+        with torch.no_grad():
+            model.weight.fill_(2.0)
+        config = resolve(
+            [read_assignments([f"kind={kind}", "optimizer.rate=0.1", "weight_decay=0.05"], "gqe")]
+        ).optimizer
+        optimizer = build_optimizer(config, model, hardware)  # type: ignore[arg-type]
+        model.weight.grad = torch.zeros_like(model.weight)
+        optimizer.step()
+        shrunk[kind] = model.weight.item()
+    assert shrunk == pytest.approx({"adam": 1.9, "adamw": 2 * (1 - 0.1 * 0.05)})
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "adagrad"])
+def test_tables_of_entities_and_relations_have_a_rate_of_their_own(kind: str) -> None:
+    """A first step of Adam or Adagrad is as long as the rate, whatever the gradient is."""
+    model = build_model(find_model("beta"), {"name": "beta", "dimension": 2, "hidden": 3}, Sizes(4, 0, 2))
+    table = read_assignments([f"kind={kind}", "optimizer.rate=1e-3", "tables=10"], "beta")
+    optimizer = build_optimizer(resolve([table]).optimizer, model, open_hardware(HardwareConfig("cpu")))
+    engine = Engine(model, None, None, optimizer, Sampler(NegativesConfig(), torch.Generator()))  # type: ignore[arg-type]
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    for rate in (1e-3, 5e-4):
+        engine.set_rate(rate)
+        assert sorted(group["lr"] for group in optimizer.param_groups) == pytest.approx([rate, 10 * rate])
+    engine.set_rate(1e-3)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 0.3)
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        wanted = 1e-2 if name in ("inner.entities", "inner.relations") else 1e-3
+        assert (before[name] - parameter).mean().item() == pytest.approx(wanted, rel=1e-3)
+    assert len(before) == 2 + 6 + 3
+
+
+def test_the_rate_of_tables_is_above_0() -> None:
+    with pytest.raises(ConfigError, match=r"optimizer\.tables is 0\.0; it must be above 0"):
+        given("tables=0")

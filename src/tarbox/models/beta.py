@@ -8,7 +8,8 @@ is KL(entity || query), summed over dimensions:
     KL = ln B(a', b') - ln B(a, b) + (a - a') psi(a) + (b - b') psi(b) + (a' - a + b' - b) psi(a + b)
 
 for an entity (a, b) and a query (a', b'). It is the sum of a number of the query, a number of the entity, and a product
-of a vector of each (`features`): all pairs are one product of matrices, and no logarithm is taken per pair (ADR 0023).
+of a vector of each (`tarbox.models.gamma`): all pairs are one product of matrices, and no logarithm is taken per pair
+(ADR 0023).
 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
 """
@@ -30,15 +31,20 @@ from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least, refuse_concept
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
+from tarbox.models.gamma import features, log_beta
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import dot_pairs
 from tarbox.models.sets import widen
+from tarbox.models.sharing import shared
 from tarbox.models.translation import xavier
 from tarbox.query.algebra import Direction, Query
 
-LEAST, MOST = 0.05, 1e9
+LEAST: Final = 0.05
 BLOCK: Final = 1 << 14
 UNIONS: Final = ("dnf", "de-morgan")
+STARTS: Final = ("random", "identity")
+NOISE: Final = 0.3
+"""What is left of the random initial weights where a projection begins near the identity."""
 
 
 @final
@@ -47,7 +53,8 @@ class BetaConfig:
     """The settings of `Beta`; the defaults are the paper's.
 
     `dimension` counts Beta distributions, of two parameters each. `hidden` and `layers` are the projection network's.
-    `union` is dnf (the nearest alternative counts) or de-morgan (not (not x and not y)).
+    `union` is dnf (the nearest alternative counts) or de-morgan (not (not x and not y)). `start` says what a projection
+    begins as: a random network, or one near the identity, which learns sooner (docs/baselines.md).
     """
 
     dimension: int = 400
@@ -55,14 +62,21 @@ class BetaConfig:
     hidden: int = 1600
     layers: int = 2
     union: str = "dnf"
+    start: str = "random"
 
     def __post_init__(self) -> None:
-        if self.union not in UNIONS:
-            raise ConfigError(f"union = {self.union!r}: choose one of {', '.join(UNIONS)}")
+        for name, chosen, choices in (("union", self.union, UNIONS), ("start", self.start, STARTS)):
+            if chosen not in choices:
+                raise ConfigError(f"{name} = {chosen!r}: choose one of {', '.join(choices)}")
         numbers = {"dimension": self.dimension, "margin": self.margin, "hidden": self.hidden, "layers": self.layers}
         for name, number in numbers.items():
             if not number > 0:
                 raise ConfigError(f"{name} = {number}: it must be greater than 0")
+        if self.start == "identity" and self.hidden < 2 * self.dimension:
+            raise ConfigError(
+                f"hidden = {self.hidden}: the identity of {self.dimension} distributions takes at least "
+                f"{2 * self.dimension}. Set it, or start = 'random'."
+            )
 
 
 @final
@@ -92,7 +106,7 @@ class Beta(EntityModel):
         """[B, N] gamma - KL(e || q), of the nearest alternative; the features of a block of entities at a time."""
         with torch.no_grad():
             queries = self.distributions(shape, ids_BS)
-            own = [_query_part(query)[:, None] for query in queries]
+            own = [log_beta(query)[:, None] for query in queries]
             blocks: Sequence[Tensor] = torch.split(self.entities[nodes], BLOCK)
             near = []
             for block in blocks:
@@ -104,13 +118,13 @@ class Beta(EntityModel):
         """[B, K]; few entities: the features of all, once; many: those of the candidates."""
         queries = self.distributions(shape, ids_BS)
         if candidates_BK.numel() >= len(self.entities):
-            rows_NF, own_N = features(positive(self.entities))
+            rows_NF, own_N = shared(self, "features", lambda: features(positive(self.entities)))
             own_BK = functional.embedding(candidates_BK, own_N[:, None]).squeeze(-1)
             products = [dot_pairs(query, rows_NF, candidates_BK) for query in queries]
         else:
             rows_BKF, own_BK = features(positive(functional.embedding(candidates_BK, self.entities)))
             products = [(rows_BKF * query[:, None]).sum(-1) for query in queries]
-        near = [_query_part(query)[:, None] + own_BK - found for query, found in zip(queries, products, strict=True)]
+        near = [log_beta(query)[:, None] + own_BK - found for query, found in zip(queries, products, strict=True)]
         return self.config.margin - least(near)
 
     def distributions(self, shape: Query, ids_BS: Tensor) -> tuple[Tensor, ...]:
@@ -123,28 +137,7 @@ class Beta(EntityModel):
 
 def positive(values: Tensor) -> Tensor:
     """Parameters of a distribution from values without bounds: x + 1, but no less than 0.05."""
-    return (values + 1).clamp(LEAST, MOST)
-
-
-def features(entities_NF: Tensor) -> tuple[Tensor, Tensor]:
-    """([N, 2D], [N]): what an entity's parameters give to the distance; see the head of this file.
-
-    The product of the first with a query's parameters is taken from the distance, the second is added to it.
-    """
-    a, b = entities_NF.chunk(2, -1)
-    whole = a + b
-    at_a, at_b, at_whole = torch.digamma(a), torch.digamma(b), torch.digamma(whole)
-    own = a * at_a + b * at_b - whole * at_whole - _log_beta(a, b)
-    return torch.cat([at_a - at_whole, at_b - at_whole], -1), own.sum(-1)
-
-
-def _query_part(queries_BF: Tensor) -> Tensor:
-    """[B] the sum over dimensions of ln B(a', b')."""
-    return _log_beta(*queries_BF.chunk(2, -1)).sum(-1)
-
-
-def _log_beta(a: Tensor, b: Tensor) -> Tensor:
-    return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+    return functional.threshold(values + 1, LEAST, LEAST)  # as `clamp`, whose gradient takes five kernels to its one
 
 
 @final
@@ -158,6 +151,16 @@ class Projection(nn.Module):
         self.inner = nn.ModuleList(steps)
         self.outer = nn.Linear(config.hidden, 2 * config.dimension)
         xavier(self)
+        if config.start == "identity":
+            self._begin_near_identity(2 * config.dimension)
+
+    @torch.no_grad()
+    def _begin_near_identity(self, width: int) -> None:
+        """Parameters are positive, so that rectifiers let them pass; `positive` adds the 1 that the bias takes."""
+        for layer in (*self.inner, self.outer):
+            layer.weight.mul_(NOISE)
+            layer.weight[:width, :width] += torch.eye(width)
+        self.outer.bias.fill_(-1.0)
 
     def forward(self, queries_BF: Tensor, relations_BD: Tensor) -> Tensor:
         """[B, 2D]"""

@@ -4,10 +4,10 @@ Dimension i stands for a block of the universe. A query S is the degree, in [0, 
 entity p is a distribution over blocks. The degree of an entity in a query is what is expected of its block, phi = S p.
 Conjunction, disjunction and negation are those of fuzzy logic, without parameters; only a relation is learnt:
 
-    S' = sigma(LayerNorm(W_r S + b_r)),    W_r = sum over j of a_rj M_j,    b_r = sum over j of a_rj v_j,
+    S' = g(LayerNorm(W_r S + b_r)),    W_r = sum over j of a_rj M_j,    b_r = sum over j of a_rj v_j,
 
-with one set of bases for all relations (Schlichtkrull et al. 2018). The loss is the authors': log sigma of phi / Z less
-gamma, where Z is a constant of the query, which no rank depends on.
+with one set of bases for all relations (Schlichtkrull et al. 2018) and g a function into [0, 1]. The authors' code has
+the cosine of query and entity for phi and a pairwise loss over 20 times of it; so have the defaults here.
 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, J bases.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
@@ -32,12 +32,27 @@ from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.fuzzy import T_NORMS, Logic, complement
 from tarbox.models.pairs import dot_pairs
 from tarbox.models.sets import widen
+from tarbox.models.sharing import shared
 from tarbox.query.algebra import Direction, Query
 
-REGULATORS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = MappingProxyType(
-    {"sigmoid": torch.sigmoid, "rectifier": lambda values: values.clamp(0, 1)}
+
+class Regulator(NamedTuple):
+    """What brings values into [0, 1], and the range in which entities begin before it."""
+
+    regulate: Callable[[Tensor], Tensor]
+    initial: tuple[float, float]
+
+
+# A clamped value outside of [0, 1] has no gradient, and stays there until the decay of weights or the momentum of the
+# optimizer brings it back; a sigmoid has a gradient everywhere.
+REGULATORS: Final[Mapping[str, Regulator]] = MappingProxyType(
+    {
+        "clamp": Regulator(lambda values: functional.hardtanh(values, 0.0, 1.0), (0.0, 1.0)),
+        "sigmoid": Regulator(torch.sigmoid, (-2.0, 2.0)),
+        "steep": Regulator(lambda values: torch.sigmoid(8 * values - 4), (0.0, 1.0)),
+    }
 )
-"""What brings values into [0, 1]; `rectifier` is the bounded one, min(max(x, 0), 1)."""
+"""By name; clamp, the bounded rectifier, and steep, a sigmoid of 8 x - 4, are in the authors' code."""
 
 TINY: Final = 1e-12
 """Added to the square of a length: an empty set has none to divide by."""
@@ -48,20 +63,18 @@ TINY: Final = 1e-12
 class FuzzQeConfig:
     """The settings of `FuzzQe`.
 
-    `t_norm` is product, godel or lukasiewicz; `regulator` sigmoid or rectifier; `bases` are those of the relations'
-    matrices. Scores are `scale` phi / Z less `margin`. `norm` is 1 (entities are distributions, Z is 1) or 2 (entities
-    have the length 1, Z is the length of the query: phi / Z is their cosine). `initial_range` is the deviation of the
-    initial entities before the regulator.
+    `t_norm` is product, godel or lukasiewicz; `regulator` clamp, sigmoid or steep; `bases` are those of the relations'
+    matrices. Scores are `scale` phi / Z less `margin`, which counts in the margin loss alone. `norm` is 1 (entities are
+    distributions, Z is 1) or 2 (entities have the length 1, Z is the length of the query: phi / Z is their cosine).
     """
 
     dimension: int = 1000
     bases: int = 50
     t_norm: str = "product"
-    regulator: str = "sigmoid"
+    regulator: str = "clamp"
     norm: int = 2
     scale: float = 20.0
     margin: float = 14.0
-    initial_range: float = 1.0
 
     def __post_init__(self) -> None:
         chosen: tuple[tuple[str, object, Iterable[object]], ...] = (
@@ -93,7 +106,9 @@ class FuzzQe(EntityModel):
     def __init__(self, config: FuzzQeConfig, sizes: Sizes) -> None:
         super().__init__(sizes)
         self.config = config
-        self.entities = nn.Parameter(torch.randn(max(sizes.entities, 1), config.dimension) * config.initial_range)
+        self._regulator = REGULATORS[config.regulator]
+        size = max(sizes.entities, 1), config.dimension
+        self.entities = nn.Parameter(torch.empty(size).uniform_(*self._regulator.initial))
         self.projection = Projection(config, sizes.directed)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
@@ -106,7 +121,8 @@ class FuzzQe(EntityModel):
         """[B, K]; few entities: the blocks of all, once; many: those of the candidates."""
         sets_BD = self.sets(shape, ids_BS)
         if candidates_BK.numel() >= len(self.entities):
-            return self._logits(dot_pairs(sets_BD, self.blocks(self.entities), candidates_BK), sets_BD)
+            blocks_ND = shared(self, "blocks", lambda: self.blocks(self.entities))
+            return self._logits(dot_pairs(sets_BD, blocks_ND, candidates_BK), sets_BD)
         blocks_BKD = self.blocks(functional.embedding(candidates_BK, self.entities))
         return self._logits((blocks_BKD * sets_BD[:, None]).sum(-1), sets_BD)
 
@@ -116,8 +132,11 @@ class FuzzQe(EntityModel):
 
     def blocks(self, entities: Tensor) -> Tensor:
         """[..., D] how much of each entity is in each block."""
-        degrees = REGULATORS[self.config.regulator](entities)
-        return functional.normalize(degrees, p=self.config.norm, dim=-1, eps=1e-6)
+        return functional.normalize(self.regulate(entities), p=self.config.norm, dim=-1, eps=1e-6)
+
+    def regulate(self, values: Tensor) -> Tensor:
+        """[..., D] in [0, 1]."""
+        return self._regulator.regulate(values)
 
     def _logits(self, products_BN: Tensor, sets_BD: Tensor) -> Tensor:
         """Of the products of queries and entities."""
@@ -133,22 +152,35 @@ class Projection(nn.Module):
 
     def __init__(self, config: FuzzQeConfig, relations: int) -> None:
         super().__init__()
-        self.regulate = REGULATORS[config.regulator]
+        self.regulate = REGULATORS[config.regulator].regulate
         self.weights = nn.Parameter(torch.empty(relations, config.bases))
         self.bases = nn.Parameter(torch.empty(config.bases, config.dimension, config.dimension))
-        self.shifts = nn.Parameter(torch.zeros(config.bases, config.dimension))
-        self.norm = nn.LayerNorm(config.dimension)
-        nn.init.normal_(self.weights, std=config.bases**-0.5)
+        self.shifts = nn.Parameter(torch.empty(config.bases, config.dimension))
+        self.norm = nn.LayerNorm(config.dimension, elementwise_affine=False)
+        nn.init.xavier_uniform_(self.weights)
+        nn.init.xavier_uniform_(self.shifts)
         for basis in self.bases.data:
-            nn.init.xavier_uniform_(basis)
+            nn.init.orthogonal_(basis)
 
     def forward(self, sets_BD: Tensor, relations_B: Tensor) -> Tensor:
-        """[B, D]; the sum over bases is taken within one product of matrices."""
+        """[B, D]; the sum over bases is taken within one product of matrices, nearly all the time that a step takes.
+
+        Its factors are made in the precision of `torch.autocast`, the bases once a step. Their gradients, a sum over
+        portions, are rounded to it as well; everything after the product is in single precision.
+        """
         weights_BJ = functional.embedding(relations_B, self.weights)
-        spread_BF = (weights_BJ[:, :, None] * sets_BD[:, None]).flatten(1)
-        moved_BD = widen(spread_BF @ self.bases.flatten(0, 1) + weights_BJ @ self.shifts)
+        dtype = _product_dtype(sets_BD)
+        bases_FD = shared(self, "bases", lambda: self.bases.flatten(0, 1).to(dtype))
+        spread_BF = (weights_BJ.to(dtype)[:, :, None] * sets_BD.to(dtype)[:, None]).flatten(1)
+        moved_BD = widen(spread_BF @ bases_FD) + widen(weights_BJ @ self.shifts)
         found: Tensor = self.regulate(self.norm(moved_BD))
         return found
+
+
+def _product_dtype(values: Tensor) -> torch.dtype:
+    """What `torch.autocast` makes of the factors of a product."""
+    kind = values.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else values.dtype
 
 
 @final
@@ -161,8 +193,7 @@ class _Sets:
     logic: Logic
 
     def entity(self, name: str) -> Tensor:
-        values_BD = functional.embedding(self.columns[name], self.model.entities)
-        return REGULATORS[self.model.config.regulator](values_BD)
+        return self.model.regulate(functional.embedding(self.columns[name], self.model.entities))
 
     def concept(self, name: str) -> Tensor:
         refuse_concept(name)

@@ -44,7 +44,7 @@ TERMS: Final[Mapping[str, Term]] = MappingProxyType(
 
 def dot_pairs(queries_BD: Tensor, table_ND: Tensor, rows_BK: Tensor) -> Tensor:
     """[B, K] the product of each query with the rows of the table that are named for it."""
-    if _runs_triton(queries_BD, table_ND):
+    if runs_triton(queries_BD, table_ND):
         fused: Tensor = _fused("dot", (queries_BD,), table_ND, rows_BK)
         return fused
     with torch.autocast(queries_BD.device.type, enabled=False):  # differences of products need all digits
@@ -84,7 +84,7 @@ def box_distances(box: tuple[Tensor, Tensor], table_ND: Tensor, inside: float) -
 
 
 def _sums(kind: str, parts: tuple[Tensor, ...], table_ND: Tensor, rows_BK: Tensor, number: float = 0.0) -> Tensor:
-    if _runs_triton(parts[0], table_ND):
+    if runs_triton(parts[0], table_ND):
         fused: Tensor = _fused(kind, parts, table_ND, rows_BK, number)
         return fused
     chosen_BKD = functional.embedding(rows_BK, table_ND)
@@ -123,9 +123,9 @@ class _PairSums(torch.autograd.Function):
         return None, by_parts[0], by_parts[1] if ctx.kind == "box" else None, by_table, None, None
 
 
-def _runs_triton(queries_BD: Tensor, table_ND: Tensor) -> bool:
-    single = queries_BD.dtype is torch.float32 and table_ND.dtype is torch.float32
-    return queries_BD.is_cuda and single and _has_triton()
+def runs_triton(*given: Tensor) -> bool:
+    """Whether our kernels take these tensors: single precision, on a GPU."""
+    return all(one.is_cuda and one.dtype is torch.float32 for one in given) and _has_triton()
 
 
 @cache

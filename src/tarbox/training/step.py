@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Model, Task
+from tarbox.models.sharing import sharing
 from tarbox.training.batches import Draw, Portions
 from tarbox.training.hardware import Hardware
 from tarbox.training.negatives import Sampler
@@ -26,6 +27,10 @@ from tarbox.training.objective import Objective
 
 WARM_UP: Final = 3
 """Steps before recording: libraries choose their kernels and make their workspaces in these."""
+TABLES: Final = frozenset({"entities", "relations"})
+"""What the parameters are called that have a row for each entity or relation."""
+FACTOR: Final = "factor"
+"""In a group of parameters: what the learning rate is multiplied with."""
 
 
 class Decay(Enum):
@@ -44,16 +49,21 @@ DECAYS: Final[dict[Decay, Callable[[float], float]]] = {
 
 
 class Kind(Enum):
-    """Adam (Kingma and Ba 2015) or Adagrad (Duchi et al. 2011)."""
+    """Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) or Adagrad (Duchi et al. 2011)."""
 
     ADAM = "adam"
+    ADAMW = "adamw"
     ADAGRAD = "adagrad"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    """The `kind`, with this learning rate, which falls by `decay`; `floor` is its least share. The rest is Adam's."""
+    """The `kind`, with this learning rate, which falls by `decay`; `floor` is its least share. The rest is Adam's.
+
+    `weight_decay` is added to the gradient by adam, and taken from the weights themselves by adamw. The rate of tables
+    with a row for each entity or relation is `tables` times the rate of everything else.
+    """
 
     kind: Kind = Kind.ADAM
     rate: float = 1e-3
@@ -63,10 +73,12 @@ class OptimizerConfig:
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
+    tables: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.rate > 0:
-            raise ConfigError(f"optimizer.rate is {self.rate}; it must be above 0")
+        for name, number in (("rate", self.rate), ("tables", self.tables)):
+            if not number > 0:
+                raise ConfigError(f"optimizer.{name} is {number}; it must be above 0")
 
     def rate_at(self, done: float) -> float:
         """The learning rate when this share of the epochs is done."""
@@ -75,13 +87,21 @@ class OptimizerConfig:
 
 def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -> torch.optim.Optimizer:
     """The optimizer of all parameters; on a GPU what changes from step to step are tensors, so it can be recorded."""
-    rate: Any = torch.tensor(config.rate, device=hardware.device) if hardware.cuda else config.rate
-    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups: list[dict[str, Any]] = []
+    for factor, named in _by_factor(config, model):
+        rate = config.rate * factor  # a tensor of its own for each group, since they are set in place
+        groups.append(
+            {
+                "params": named,
+                "lr": torch.tensor(rate, device=hardware.device) if hardware.cuda else rate,
+                FACTOR: factor,
+            }
+        )
     if config.kind is Kind.ADAGRAD:
-        return Adagrad(learnt, rate)
-    return torch.optim.Adam(
-        learnt,
-        lr=rate,
+        return Adagrad(groups)
+    kind = torch.optim.AdamW if config.kind is Kind.ADAMW else torch.optim.Adam
+    return kind(
+        groups,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
         weight_decay=config.weight_decay,
@@ -90,12 +110,22 @@ def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -
     )
 
 
+def _by_factor(config: OptimizerConfig, model: Model) -> list[tuple[float, list[Tensor]]]:
+    """What the rate is multiplied with, and the parameters it is so for, in the model's order."""
+    found: dict[float, list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            factor = config.tables if name.rpartition(".")[2] in TABLES else 1.0
+            found.setdefault(factor, []).append(parameter)
+    return list(found.items())
+
+
 @final
 class Adagrad(torch.optim.Optimizer):
-    """Adagrad with a rate that may be a tensor, which torch's own is not recorded with."""
+    """Adagrad with rates that may be tensors, which torch's own is not recorded with."""
 
-    def __init__(self, parameters: Sequence[Tensor], rate: float | Tensor) -> None:
-        super().__init__(parameters, {"lr": rate})
+    def __init__(self, groups: Sequence[dict[str, Any]]) -> None:
+        super().__init__(groups, {})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
@@ -126,7 +156,7 @@ class Engine:
 
         def step() -> None:
             self.optimizer.zero_grad(set_to_none=True)
-            with hardware.autocast():
+            with hardware.autocast(), sharing():
                 loss, tasks_T = losses(self._draw())
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
@@ -137,10 +167,11 @@ class Engine:
     def set_rate(self, rate: float) -> None:
         """Change the learning rate, in place where it is a tensor."""
         for group in self.optimizer.param_groups:
+            own = rate * group.get(FACTOR, 1.0)
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
+                group["lr"].fill_(own)
             else:
-                group["lr"] = rate
+                group["lr"] = own
 
     def _draw(self) -> list[Draw]:
         with torch.no_grad():
