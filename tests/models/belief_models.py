@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.models import electing as electing_module
 from tarbox.models.beliefs import LEAST, Beliefs
 from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, Describer
 from tarbox.models.saved import sizes_of
+from tarbox.models.tempering import BASIS, SURVEYED, Temper
 from tarbox.training.rehearsal import set_weights
 
 Keys = NDArray[np.int64]
@@ -49,20 +52,27 @@ def random_beliefs(facts: Facts, seed: int = 3, count: int = 40) -> tuple[tuple[
     return found[0], found[1]
 
 
-def random_ranking(seed: int = 4, width: int = FEATURES, hidden: int = 7) -> Calibrator:
+def random_ranking(seed: int = 4, width: int = FEATURES, hidden: int = 7, outputs: int = 1) -> Calibrator:
     """A network as training makes them, with random weights."""
     random = np.random.default_rng(seed)
-    shapes = ((hidden, width), (hidden,), (1, hidden), (1,))
+    shapes = ((hidden, width), (hidden,), (outputs, hidden), (outputs,))
     layers = tuple((0.4 * random.normal(size=shape)).astype(np.float32) for shape in shapes)
     return Calibrator(np.zeros(width, np.float32), np.full(width, 3.0, np.float32), layers)
 
 
+def random_temper(seed: int = 5, seen: float = 0.0) -> Temper:
+    return Temper(random_ranking(seed, SURVEYED, outputs=BASIS + 1), seen)
+
+
 def credo_of(facts: Facts, ways: str = "strongest", ranking: Calibrator | None = None, count: int = 40) -> Credo:
-    """A reasoner that believes random facts beside the known ones; with a ranking it looks twice at entities, too."""
+    """A reasoner that believes random facts beside the known ones; with a ranking its degrees are tempered, too."""
     index = Index.of(facts)
-    electing = random_ranking(width=electing_module.FEATURES) if ranking is not None else None
     beliefs = Beliefs.of(facts, sizes_of(facts), *random_beliefs(facts, count=count))
-    return Credo.of(index, beliefs, Describer.of(index, set_weights(index, 0)), ranking, ways, electing)
+    found = Credo.of(index, beliefs, Describer.of(index, set_weights(index, 0)), ranking, ways)
+    if ranking is None:
+        return found
+    tempers = {Level.ENTITY: random_temper(6, 0.4), Level.CONCEPT: random_temper(7)}
+    return replace(found, weighing=random_temper(5), tempers=tempers)
 
 
 def untrained_credo(facts: Facts) -> Credo:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tarbox.models.calibration import BLOCK, ENOUGH, Calibrator, Fit, fit_calibrator, fit_network, sigmoid
+from tarbox.models.calibration import BLOCK, ENOUGH, Calibrator, Fit, fit_calibrator, fit_network, logit, sigmoid
 
 Floats = np.ndarray
 
@@ -125,7 +125,7 @@ def test_lists_of_features_are_fitted_row_by_row() -> None:
         seen.append((*logits.shape, *rows.shape))
         return -logits.log_softmax(1)[:, 0].mean()
 
-    fitted = fit_network(features, loss, Fit(steps=80, batch=32, hidden=0, start=0.3, seed=0, device="cpu"))
+    fitted = fit_network(features, loss, Fit(steps=80, batch=32, hidden=0, start=(logit(0.3),), seed=0, device="cpu"))
     assert set(seen) == {(32, 4, 32)}
     logits = fitted.logits(features.reshape(-1, 3)).reshape(300, 4)
     assert (logits.argmax(1) == 0).mean() > 0.7
@@ -134,5 +134,32 @@ def test_lists_of_features_are_fitted_row_by_row() -> None:
 def test_a_network_begins_with_the_degree_it_is_given() -> None:
     features = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
     for hidden in (0, 16):
-        fitted = fit_network(features, lambda logits, _: logits.sum(), Fit(0, 8, hidden, 0.2, 0, "cpu"))
+        start = (logit(0.2),)
+        fitted = fit_network(features, lambda logits, _: logits.sum(), Fit(0, 8, hidden, start, 0, "cpu"))
         assert fitted.degrees(features).mean() == pytest.approx(0.2, abs=0.02)
+
+
+def test_several_outputs() -> None:
+    """The loss sees [b, O]; each output begins where it is told to and learns what is its own."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(400, 3)).astype(np.float32)
+    wanted = torch.from_numpy(features[:, :2] * np.array([1.0, -1.0], np.float32))
+    start = (1.5, -0.5)
+    begun = fit_network(features, lambda outputs, _: outputs.sum(), Fit(0, 8, 16, start, 0, "cpu"))
+    np.testing.assert_allclose(begun.outputs(features).mean(0), start, atol=0.15)
+    seen: list[tuple[int, ...]] = []
+
+    def loss(outputs: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        seen.append(tuple(outputs.shape))
+        return (outputs - wanted[rows]).square().mean()
+
+    fitted = fit_network(features, loss, Fit(600, 32, 0, start, 0, "cpu"))
+    assert set(seen) == {(32, 2)}
+    np.testing.assert_allclose(fitted.outputs(features), wanted.numpy(), atol=0.1)
+    np.testing.assert_array_equal(fitted.logits(features), fitted.outputs(features)[:, 0])
+
+
+def test_the_logit_of_a_share() -> None:
+    assert sigmoid(np.array([logit(0.3)], np.float32))[0] == pytest.approx(0.3)
+    assert logit(0.0) == pytest.approx(-logit(1.0))
+    assert np.isfinite(logit(0.0))

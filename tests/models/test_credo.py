@@ -59,13 +59,48 @@ def test_what_is_known_has_degree_1_and_nothing_has_more(reasoner: Credo, name: 
 @NAMES
 def test_no_concept_is_above_a_wider_one(reasoner: Credo, name: str) -> None:
     shape, hierarchy = SHAPES[name], reasoner.index.instances.hierarchy
-    for scores in (
-        reasoner.degrees(shape, rows(shape), Level.CONCEPT),
-        reasoner.score(shape, rows(shape), Level.CONCEPT),
+    degrees = reasoner.degrees(shape, rows(shape), Level.CONCEPT)
+    scores = reasoner.score(shape, rows(shape), Level.CONCEPT)
+    for concept in range(6):
+        for wider in hierarchy.ancestors[concept]:
+            assert (degrees[:, concept] <= degrees[:, wider]).all()
+            assert (scores[:, concept] <= scores[:, wider] + 1e-6).all()
+
+
+@NAMES
+def test_degrees_have_the_order_of_what_is_ranked(reasoner: Credo, name: str) -> None:
+    """Of what is not known: to temper degrees changes no order, and ranks are by degrees that are not tempered."""
+    shape = SHAPES[name]
+    believed = reasoner.believe(shape, rows(shape))
+    for level, degrees, known in (
+        (Level.ENTITY, believed.entities, believed.known_entities),
+        (Level.CONCEPT, believed.concepts, believed.known_concepts),
     ):
-        for concept in range(6):
-            for wider in hierarchy.ancestors[concept]:
-                assert (scores[:, concept] <= scores[:, wider] + 1e-6).all()
+        scores, open_ = reasoner.score(shape, rows(shape), level), np.ones(degrees.shape, np.bool_)
+        open_[known.coordinates()] = False
+        _, untempered = reasoner.consider(shape, rows(shape), level)
+        assert (untempered[~open_] == 0).all()
+        for row in range(len(degrees)):
+            places = np.flatnonzero(open_[row])
+            exact = places[np.argsort(untempered[row, places], kind="stable")]
+            assert (np.diff(degrees[row, exact]) >= 0).all()
+            ranked = places[np.argsort(scores[row, places], kind="stable")]
+            assert (np.diff(degrees[row, ranked]) >= -1e-6).all()  # a prior decides between equals
+
+
+@NAMES
+def test_members_are_weighed_in_their_order_and_known_ones_as_before(reasoner: Credo, name: str) -> None:
+    shape = SHAPES[name]
+    asked = reasoner.ask(shape, rows(shape))
+    weighed = reasoner.weigh(asked)
+    known = asked.entities.coordinates()
+    np.testing.assert_array_equal(weighed.sets_BE[known], asked.sets_BE[known])
+    assert (weighed is asked) is (reasoner.weighing is None)
+    assert ((weighed.sets_BE >= 0) & (weighed.sets_BE <= 1)).all()
+    before, after = asked.sets_BE.copy(), weighed.sets_BE.copy()
+    before[known] = after[known] = 0
+    for row in range(len(before)):
+        assert (np.diff(after[row, np.argsort(before[row], kind="stable")]) >= 0).all()
 
 
 @NAMES
@@ -93,6 +128,10 @@ def test_what_is_saved_scores_the_same(reasoner: Credo, facts: Facts, name: str)
     for level in Level:
         wanted = reasoner.score(SHAPES[name], rows(SHAPES[name]), level)
         np.testing.assert_array_equal(again.score(SHAPES[name], rows(SHAPES[name]), level), wanted)
+        degrees = reasoner.degrees(SHAPES[name], rows(SHAPES[name]), level)
+        np.testing.assert_array_equal(again.degrees(SHAPES[name], rows(SHAPES[name]), level), degrees)
+    assert set(again.tempers) == set(reasoner.tempers)
+    assert (again.weighing is None) is (reasoner.weighing is None)
 
 
 def test_independent_ways_are_never_weaker(facts: Facts) -> None:
@@ -122,6 +161,32 @@ def test_a_graph_with_little_in_it(given: str, ranked: bool) -> None:
             degrees = model.degrees(shape, ids, level)
             assert degrees.shape == (3, model.candidates(level))
             assert ((degrees >= 0) & (degrees <= 1)).all()
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_a_graph_without_entities(ranked: bool) -> None:
+    facts = Facts.of(Vocabulary.of([], ["C", "D"], ["p"]), [], [], [(0, 1)])
+    model = credo_of(facts, ranking=random_ranking() if ranked else None)
+    for shape in (SHAPES["c"], template("all", "?r1 some ?c1").shape):
+        believed = model.believe(shape, np.zeros((3, len(slots(shape))), np.int32))
+        assert believed.entities.shape == (3, 0)
+        assert believed.concepts.shape == (3, 2)
+        assert ((believed.concepts >= 0) & (believed.concepts <= 1)).all()
+
+
+def test_of_equal_concepts_the_wider_is_first(facts: Facts) -> None:
+    """Where nothing is believed of any concept they are in order of their instances, then of their depth."""
+    model = credo_of(facts, count=0)
+    shape = SHAPES["1p"]
+    scores, degrees = (call(shape, rows(shape), Level.CONCEPT) for call in (model.score, model.degrees))
+    sizes = model.index.instances.entities_of.sizes()
+    depth = model.index.instances.hierarchy.depth
+    order = np.lexsort((depth, -sizes))
+    tied = [order[degrees[row, order] == degrees[row].min()] for row in range(len(degrees)) if degrees[row].min() < 1]
+    scores = scores[degrees.min(1) < 1]
+    assert max(map(len, tied)) > 2
+    for row, wanted in enumerate(tied):
+        assert wanted[np.argsort(-scores[row, wanted], kind="stable")].tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize(

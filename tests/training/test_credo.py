@@ -19,6 +19,8 @@ from typer.testing import CliRunner, Result
 import tarbox.models.calibration
 import tarbox.training.reasoning
 import tarbox.training.rehearsal
+import tarbox.training.tempering
+from tarbox.benchmark.folder import open_benchmark
 from tarbox.cli.ask import ask
 from tarbox.cli.concept import concept
 from tarbox.cli.evaluate import evaluate
@@ -41,7 +43,7 @@ from tarbox.training.hardware import HardwareConfig, open_hardware
 from tarbox.training.loop import Lessons
 from tarbox.training.reasoning import Audience, train_reasoner
 from tarbox.training.run import RunFolder, read_tensors
-from tarbox.training.session import Surroundings, resume, start
+from tarbox.training.session import Surroundings, lessons_of, resume, start
 from tarbox.training.settings import Settings, default_tables, read_assignments, resolve
 
 SMALL = ("rank=16", "epochs=3", "rehearsed=2", "batches.size=512", "validation.queries=10")
@@ -64,6 +66,7 @@ def short() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tarbox.models.calibration, "fit_network", fit)
         patch.setattr(tarbox.training.rehearsal, "fit_network", fit)
+        patch.setattr(tarbox.training.tempering, "fit_network", fit)
         yield
 
 
@@ -95,14 +98,14 @@ def assert_same(first: Path, second: Path) -> None:
 def whole(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State, Credo, list[Event]]:
     """(folder, where training ended, the reasoner before it was saved, what was told) of an uninterrupted run."""
     folder, made, told = tmp_path_factory.mktemp("credo") / "run", [], []
-    assemble = tarbox.training.reasoning.assemble
+    validate = tarbox.training.reasoning._validate
 
-    def remember(*parts: Any) -> Credo:
-        made.append(assemble(*parts))
-        return made[-1]
+    def remember(reasoner: Credo, *rest: Any) -> dict[str, float]:
+        made.append(reasoner)
+        return validate(reasoner, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tarbox.training.reasoning, "assemble", remember)
+        patch.setattr(tarbox.training.reasoning, "_validate", remember)
         state = start(bench, folder, small(), Surroundings([told.append]))
     return folder, state, made[-1], told
 
@@ -123,7 +126,7 @@ def test_a_run_is_written(whole: tuple[Path, State, Credo, list[Event]]) -> None
     assert 0 < state.best < 1
     assert [event["event"] for event in read_metrics(folder)] == ["epoch"] * 3 + ["validation", "end"]
     assert [type(event) for event in told if isinstance(event, Started | Finished)] == [Started, Started, Finished]
-    assert sum(isinstance(event, Phase) for event in told) == 4
+    assert sum(isinstance(event, Phase) for event in told) == 5
 
 
 @pytest.mark.parametrize("level", Level)
@@ -134,6 +137,25 @@ def test_a_saved_model_scores_as_before(
     shape = SHAPES[name]
     ids = rows(shape, reasoner.index.facts)
     np.testing.assert_array_equal(reasoner.score(shape, ids, level), whole[2].score(shape, ids, level))
+    np.testing.assert_array_equal(reasoner.degrees(shape, ids, level), whole[2].degrees(shape, ids, level))
+
+
+def test_degrees_are_tempered_on_the_tuning_table_where_there_is_one(
+    reasoner: Credo, bench: Path, tmp_path: Path
+) -> None:
+    assert set(reasoner.tempers) == set(Level)
+    assert all((temper.seen, temper.labelled) == (0, 1) for temper in reasoner.tempers.values())
+    lessons, told = replace(lessons_of(open_benchmark(bench)), tuning=None), list[Event]()
+    hardware = open_hardware(HardwareConfig(device="cpu"))
+    train_reasoner(small("rehearsed=30"), lessons, hardware, RunFolder(tmp_path / "run"), Audience([told.append], ()))
+    assert sum(isinstance(event, Phase) for event in told) == 4
+    arrays = {key: value.numpy() for key, value in read_tensors(tmp_path / "run" / "model.safetensors")[0].items()}
+    other = Credo.of_arrays(lessons.facts, arrays, Credo.Config())
+    assert other.weighing is not None
+    share = (1 - Credo.Config().hidden) / (2 - Credo.Config().hidden)
+    assert (other.weighing.seen, other.weighing.labelled) == pytest.approx((0, share))
+    assert (other.tempers[Level.ENTITY].seen, other.tempers[Level.ENTITY].labelled) == pytest.approx((share, 1))
+    assert (other.tempers[Level.CONCEPT].seen, other.tempers[Level.CONCEPT].labelled) == (0, 1)
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from tarbox.benchmark.folder import open_benchmark
+from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
@@ -19,18 +20,23 @@ from tarbox.models.credo import Credo
 from tarbox.models.describing import Describer
 from tarbox.models.saved import sizes_of
 from tarbox.query.templates import TEMPLATES
-from tarbox.training import rehearsal
+from tarbox.training import rehearsal, tempering
 from tarbox.training.rehearsal import (
     LISTWISE,
     SHAPES,
+    Rehearsal,
     choose,
     draw_lacking,
+    draw_usual,
     list_concepts,
-    list_entities,
     ranking_loss,
+    rehearse_queries,
+    rehearsed_shapes,
+    sample_answers,
     set_weights,
 )
 from tarbox.training.session import lessons_of
+from tarbox.training.tempering import Sample
 
 NONE = (np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -143,18 +149,41 @@ def test_the_weights_of_what_is_chosen_stand_for_all(monkeypatch: pytest.MonkeyP
     assert all(set(best[row]) <= set(chosen[row]) for row in range(100))
 
 
-def test_entities_looked_at_again_are_not_known(facts: Facts, rest: Facts, reasoner: Credo) -> None:
+@pytest.mark.parametrize("level", Level)
+def test_samples_are_not_known_and_true_in_the_whole(
+    facts: Facts, rest: Facts, reasoner: Credo, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "BLOCK", 16)
+    monkeypatch.setattr(tempering, "STRONGEST", 1 << 20)
     later, shape = Index.of(facts, rest), TEMPLATES["2i"].shape
-    ids = next(ids for given, ids in draw_lacking(later, None, 40, seed=1) if given == shape)
-    features, true, valid, _ = list_entities(reasoner)(shape, ids, later)
-    listed = reasoner.shortlist(reasoner.ask(shape, ids)).entities_BK
-    assert np.isfinite(features).all()
-    assert true.any()
-    before, after = (answer_rows(shape, ids, index)[0] for index in (reasoner.index, later))
-    for row in range(len(ids)):
-        chosen = set(listed[row, valid[row]].tolist())
-        assert not chosen & set(before[row].tolist())
-        assert set(listed[row, true[row]].tolist()) == chosen & set(after[row].tolist())
+    ids = draw_usual(later, shape, 40, seed=1)
+    parts = list(sample_answers(reasoner, later, [(shape, ids)], level))
+    assert [len(part.surveys) for part in parts] == [16, 16, 8]
+    place = 0 if level is Level.ENTITY else 1
+    before, after = (answer_rows(shape, ids, index)[place].sizes() for index in (reasoner.index, later))
+    sample = Sample.join(parts)
+    # what is known has degree 0, so that it is no candidate, whether or not it is true
+    surveys, open_ = reasoner.consider(shape, ids, level)
+    np.testing.assert_array_equal(sample.surveys, surveys)
+    np.testing.assert_array_equal(sample.degrees, -np.sort(-open_, axis=1))
+    assert sample.true.sum(1).tolist() == after.tolist()
+    assert ((sample.degrees > 0).sum(1) <= open_.shape[1] - before).all()
+    hidden = np.flatnonzero(after > before)
+    assert len(hidden)
+
+
+def test_what_the_ranking_is_rehearsed_with(bench: object, facts: Facts, rest: Facts, reasoner: Credo) -> None:
+    """All queries as they come, and of those that lack an answer at most so many of each shape."""
+    train, later = lessons_of(open_benchmark(bench)).train, Index.of(facts, rest)  # type: ignore[arg-type]
+    usual = [(shape, draw_usual(later, shape, 7, seed=1)) for shape in rehearsed_shapes(train)]
+    lists = list(rehearse_queries(reasoner, Rehearsal(facts, rest, train), later, usual, 3, seed=1))
+    as_they_come = [one for one in lists if one.usual.all()]
+    lacking = [one for one in lists if not one.usual.any()]
+    assert len(as_they_come) + len(lacking) == len(lists)
+    assert sum(len(one.usual) for one in as_they_come) == sum(len(ids) for _, ids in usual)
+    assert all(len(one.usual) <= 3 for one in lacking)
+    assert any(one.true.any() for one in lacking)
+    assert all(one.features.shape[:2] == one.true.shape == one.valid.shape == one.weights.shape for one in lists)
 
 
 def test_queries_are_those_of_the_benchmark_and_one_hop_ones(bench: object, facts: Facts, rest: Facts) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import write_benchmark
-from tarbox.benchmark.options import CALIBRATION, BenchmarkOptions
+from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.benchmark.sampling import Progress, SampledQueries, grounds_of, sample_all
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
@@ -48,8 +48,8 @@ def build_benchmark(
     never = np.flatnonzero(grounds["test"].never).astype(np.int32)
     del grounds  # their indexes are as large as the one that calibration makes
     calibration = sample_calibration(split, options, progress)
-    if calibration:
-        tables[CALIBRATION] = table_of(calibration)
+    for part in dict.fromkeys(queries.task.part for queries in calibration):
+        tables[part] = table_of([queries for queries in calibration if queries.task.part == part])
     shortfalls = tuple(text for queries in (*sampled, *calibration) if (text := queries.shortfall()) is not None)
     details: dict[str, Any] = {
         "protocol": options.protocol.value,

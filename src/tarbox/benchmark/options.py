@@ -23,7 +23,10 @@ CALIBRATION: Final = "calibration"
 CALIBRATED: Final = ("1p", "2p")
 """The templates of that table."""
 
-TABLES: Final = (*SPLITS, CALIBRATION)
+TUNING: Final = "tuning"
+"""Such queries whose answers are those of the validation graph: what degrees are fitted to (docs/adr/0037)."""
+
+TABLES: Final = (*SPLITS, CALIBRATION, TUNING)
 """The query tables that a benchmark may have."""
 
 PAPER_TEMPLATES: Final = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
@@ -68,8 +71,9 @@ class BenchmarkOptions:
     """The settings of `tarbox bench build`.
 
     `counts` are the queries wanted per template and level for train, valid and test. A query with more than
-    `max_answers` answers to rank is left out. `calibration` are the queries of each template and level for the table of
-    that name, under the honest protocol alone. The result depends on everything here but `workers`.
+    `max_answers` answers to rank is left out. `calibration` are the queries of each template and level that degrees are
+    checked with, and as many that they are fitted to, under the honest protocol alone. The result depends on everything
+    here but `workers`.
     """
 
     protocol: Protocol = Protocol.HONEST

@@ -48,7 +48,11 @@ def build(
         list[str] | None, typer.Option(help="Your own, as NAME=EXPRESSION: 'ci=?c1 and (?r1 value ?e1)'.")
     ] = None,
     calibration: Annotated[
-        int, typer.Option(help="Queries of 1p and 2p and each level to check degrees with; honest protocol.")
+        int,
+        typer.Option(
+            help="Queries of 1p and 2p and each level to check degrees with, and as many to fit them to; 0 for none. "
+            "Honest protocol."
+        ),
     ] = 2_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same benchmark.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Threads; one per processor by default.")] = None,

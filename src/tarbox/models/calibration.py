@@ -42,23 +42,27 @@ class Calibrator:
     layers: tuple[Floats, ...]
 
     def logits(self, features_NF: Floats) -> Floats:
-        """[N], a block at a time."""
-        out = np.empty(len(features_NF), np.float32)
+        """[N], the first of the outputs."""
+        return self.outputs(features_NF)[:, 0]
+
+    def outputs(self, features_NF: Floats) -> Floats:
+        """[N, O], a block at a time."""
+        out = np.empty((len(features_NF), len(self.layers[-1])), np.float32)
         for start in range(0, len(out), BLOCK):
-            out[start : start + BLOCK] = self._logits(features_NF[start : start + BLOCK])
+            out[start : start + BLOCK] = self._outputs(features_NF[start : start + BLOCK])
         return out
 
     def degrees(self, features_NF: Floats) -> Floats:
         """[N] probabilities."""
         return sigmoid(self.logits(features_NF))
 
-    def _logits(self, features_NF: Floats) -> Floats:
+    def _outputs(self, features_NF: Floats) -> Floats:
         found = (features_NF - self.mean) / self.deviation
         for place in range(0, len(self.layers), 2):
             found = found @ self.layers[place].T + self.layers[place + 1]
             if place + 2 < len(self.layers):
                 np.maximum(found, 0, out=found)
-        return found[:, 0]
+        return found
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """What `of_arrays` reads, with names under a prefix."""
@@ -90,20 +94,26 @@ def fit_calibrator(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, de
 
     count = len(features_NF)
     steps = max(300, min(3000, 6 * count // BATCH)) if count else 0
-    start = float(true_N.mean()) if count else 0.0
+    start = (logit(float(true_N.mean()) if count else 0.0),)
     hidden = HIDDEN if int(true_N.sum()) >= ENOUGH else 0
     return fit_network(features_NF, loss, Fit(steps, min(BATCH, max(count, 1)), hidden, start, seed, device))
+
+
+def logit(share: float) -> float:
+    """Of a share, which may be 0 or 1."""
+    held = min(max(share, 1e-6), 1 - 1e-6)
+    return float(np.log(held / (1 - held)))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a network is fitted: `steps` of `batch` rows, `hidden` units (0: none), beginning with degree `start`."""
+    """How a network is fitted: `steps` of `batch` rows, `hidden` units (0: none); outputs begin at `start`."""
 
     steps: int
     batch: int
     hidden: int
-    start: float
+    start: tuple[float, ...]
     seed: int
     device: str
 
@@ -111,7 +121,10 @@ class Fit:
 def fit_network(
     features_NF: Floats, loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], fit: Fit
 ) -> Calibrator:
-    """The network with least `loss(logits [b], rows [b])` over rows drawn at random; features may be [N, K, F] too."""
+    """The network with least `loss(outputs, rows [b])` over rows drawn at random; features may be [N, K, F] too.
+
+    Outputs are [b, O], or [b] where there is one.
+    """
     import torch
 
     mean, deviation = _moments(features_NF.reshape(-1, features_NF.shape[-1]))
@@ -139,17 +152,16 @@ def _moments(features_NF: Floats) -> tuple[Floats, Floats]:
     return mean.astype(np.float32), np.maximum(deviation, 1e-3).astype(np.float32)
 
 
-def _build(width: int, hidden: int, start: float, seed: int) -> torch.nn.Sequential:
-    """Two hidden layers or none; the same for the same seed. It begins with degree `start` for everything."""
+def _build(width: int, hidden: int, start: tuple[float, ...], seed: int) -> torch.nn.Sequential:
+    """Two hidden layers or none; the same for the same seed. It begins near `start` for everything."""
     import torch
     from torch import nn
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        last = nn.Linear(hidden or width, 1)
+        last = nn.Linear(hidden or width, len(start))
         first = [nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()] if hidden else []
-    share = min(max(start, 1e-6), 1 - 1e-6)
     with torch.no_grad():
         last.weight.mul_(0.1)
-        last.bias.fill_(float(np.log(share / (1 - share))))
+        last.bias.copy_(torch.tensor(start))
     return nn.Sequential(*first, last)

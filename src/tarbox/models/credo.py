@@ -6,6 +6,8 @@ small network that has learnt, by hiding facts that are known, which concepts a 
 (`tarbox.models.describing`). How it is trained is in `tarbox.training.rehearsal`; here is what answers, without torch.
 """
 
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -20,13 +22,14 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
+from tarbox.kb.closure import Rows
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.beliefs import BeliefAlgebra, Beliefs, Edges
 from tarbox.models.calibration import Calibrator, sigmoid
 from tarbox.models.counting import PriorAlgebra, Priors
 from tarbox.models.describing import Asked, Describer, raise_to_narrower
-from tarbox.models.electing import Elector, Shortlist, elect
 from tarbox.models.scorer import Believed, Rehearsed
+from tarbox.models.tempering import Temper, survey
 from tarbox.query.algebra import Query, slots
 
 Floats = NDArray[np.float32]
@@ -34,6 +37,8 @@ Scores = NDArray[np.float64]
 
 _CELLS: Final = 1 << 24
 WAYS: Final = ("strongest", "independent")
+WEIGHING: Final = "members"
+"""The name, among the arrays of a run, of the temper of members that count towards concepts."""
 TINY: Final = 1e-12
 """What a prior adds to a degree: it orders candidates that are equal otherwise."""
 
@@ -81,24 +86,14 @@ class Credo(Rehearsed):
     ranking: Calibrator | None
     noisy: bool
     priors: Priors = field(repr=False)
-    elector: Elector = field(repr=False)
-    electing: Calibrator | None = None
+    weighing: Temper | None = None
+    tempers: Mapping[Level, Temper] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        index: Index,
-        beliefs: Beliefs,
-        describer: Describer,
-        ranking: Calibrator | None,
-        ways: str,
-        electing: Calibrator | None = None,
-    ) -> Credo:
-        """Without `electing` entities have the degrees of the fuzzy set, without a `ranking` concepts the probability
-        that any member is their instance."""
+    def of(cls, index: Index, beliefs: Beliefs, describer: Describer, ranking: Calibrator | None, ways: str) -> Credo:
+        """Without a `ranking` concepts have the probability that any member is their instance."""
         priors = Priors.of_entities(index.facts, index.instances)
-        elector = Elector.of(index, priors)
-        return cls(index, beliefs, describer, ranking, ways == "independent", priors, elector, electing)
+        return cls(index, beliefs, describer, ranking, ways == "independent", priors)
 
     def supports(self, shape: Query) -> bool:  # noqa: ARG002
         """Any query."""
@@ -116,22 +111,31 @@ class Credo(Rehearsed):
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.candidates(level)))
 
-    def degrees(self, shape: Query, ids: Ids, level: Level) -> Scores:
-        """[B, N] the probabilities of all candidates; what is known has 1."""
-        found = np.minimum(self.score(shape, ids, level), 1.0)
-        if level is Level.ENTITY:
-            entities = answer_rows(shape, np.asarray(ids, np.int32), self.index)[0]
-            found[entities.coordinates()] = 1.0
-        return found
-
     def believe(self, shape: Query, ids: Ids) -> Believed:
         """Both levels from one fuzzy set and one exact evaluation of each query; all rows at once."""
         asked = self.ask(shape, np.asarray(ids, np.int32))
-        concepts, expected = self._describe(asked)
-        concepts[asked.concepts.coordinates()] = 1.0
-        entities = asked.sets_BE
-        entities[asked.entities.coordinates()] = 1.0
+        concepts, expected = self._describe(self.weigh(asked))
+        believed = {
+            level: self._temper(level, shape, degrees, known)
+            for level, degrees, known in (
+                (Level.ENTITY, asked.sets_BE, asked.entities),
+                (Level.CONCEPT, concepts, asked.concepts),
+            )
+        }
+        entities, concepts = believed[Level.ENTITY], believed[Level.CONCEPT]
         return Believed(entities, concepts, expected, asked.entities, asked.concepts, asked.counts)
+
+    def degrees(self, shape: Query, ids: Ids, level: Level) -> Floats:
+        """[B, N] the probabilities of all candidates of one level; what is known has 1."""
+        believed = self.believe(shape, ids)
+        return believed.entities if level is Level.ENTITY else believed.concepts
+
+    def consider(self, shape: Query, ids: Ids, level: Level) -> tuple[Floats, Floats]:
+        """([B, F] the survey of each query, [B, N] the degrees of what is not known), before they are tempered."""
+        asked = self.ask(shape, np.asarray(ids, np.int32))
+        if level is Level.ENTITY:
+            return _survey(shape, asked.sets_BE, asked.entities)
+        return _survey(shape, self._describe(self.weigh(asked))[0], asked.concepts)
 
     def fuzzy_sets(self, shape: Query, ids: Ids) -> Floats:
         """[B, E] the fuzzy sets of the queries."""
@@ -143,19 +147,26 @@ class Credo(Rehearsed):
         return BeliefAlgebra(self.beliefs, columns, (rows, self.index.entities), self.noisy)
 
     def ask(self, shape: Query, ids: Ids) -> Asked:
-        """The queries with their sets, after a second look at the strongest members, and known answers."""
-        asked = Asked(shape, ids, self.fuzzy_sets(shape, ids), *answer_rows(shape, ids, self.index))
-        if self.electing is None or not asked.sets_BE.size:
-            return asked
-        return replace(asked, sets_BE=elect(asked, self.shortlist(asked), self.electing))
+        """The queries with their sets and known answers."""
+        return Asked(shape, ids, self.fuzzy_sets(shape, ids), *answer_rows(shape, ids, self.index))
 
-    def shortlist(self, asked: Asked) -> Shortlist:
-        """The strongest members that are not known, with what the second look takes into account."""
-        columns = {slot.name: asked.ids[:, place] for place, slot in enumerate(slots(asked.shape))}
-        together = asked.sets_BE
-        if not self.noisy:
-            together = evaluate(asked.shape, replace(self.algebra(columns, len(asked.ids)), noisy=True))
-        return self.elector.shortlist(asked, together)
+    def weigh(self, asked: Asked) -> Asked:
+        """The same queries, with members that count towards concepts by how often such members are true."""
+        if self.weighing is None or not asked.sets_BE.size:
+            return asked
+        surveys, open_BE = _survey(asked.shape, asked.sets_BE, asked.entities)
+        weighed = self.weighing.bend(surveys, open_BE)
+        known = asked.entities.coordinates()
+        weighed[known] = asked.sets_BE[known]
+        return replace(asked, sets_BE=weighed)
+
+    def _temper(self, level: Level, shape: Query, degrees_BN: Floats, known: Rows) -> Floats:
+        """[B, N] probabilities; what is known has 1."""
+        surveys, found = _survey(shape, degrees_BN, known)
+        if level in self.tempers and found.size:
+            found = self.tempers[level].bend(surveys, found)
+        found[known.coordinates()] = 1.0
+        return found
 
     def _entities(self, shape: Query, ids: Ids) -> Scores:
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
@@ -167,12 +178,13 @@ class Credo(Rehearsed):
         return found
 
     def _concepts(self, shape: Query, ids: Ids) -> Scores:
-        asked = self.ask(shape, ids)
+        asked = self.weigh(self.ask(shape, ids))
         found, expected = self._describe(asked)
-        members = self.index.instances.entities_of.sizes()
-        scores = found.astype(np.float64) + TINY * np.log1p(members)  # of equals the wider concept first
         rows, columns = asked.concepts.coordinates()
+        scores = found.astype(np.float64)
         scores[rows, columns] = 1.0 + expected[rows, columns]
+        members, depth = self.index.instances.entities_of.sizes(), self.index.instances.hierarchy.depth
+        scores += TINY * (np.log1p(members) - 1e-2 * depth)  # of equals the wider concept first
         return scores
 
     def _describe(self, asked: Asked) -> tuple[Floats, Floats]:
@@ -202,9 +214,11 @@ class Credo(Rehearsed):
         }
         for name, edges in (("concepts", beliefs.concepts), ("members", beliefs.members)):
             found |= {f"{name}/{part.name}": getattr(edges, part.name) for part in fields(Edges)}
-        networks = {"ranking/": self.ranking, "electing/": self.electing}
-        for name, network in networks.items():
-            found |= network.arrays(name) if network is not None else {}
+        if self.ranking is not None:
+            found |= self.ranking.arrays("ranking/")
+        tempers = {WEIGHING: self.weighing, **{level.value: temper for level, temper in self.tempers.items()}}
+        for name, temper in tempers.items():
+            found |= temper.arrays(f"temper-{name}/") if temper is not None else {}
         return found
 
     @classmethod
@@ -216,8 +230,19 @@ class Credo(Rehearsed):
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
         beliefs = Beliefs(starts, near, far, degrees, edges["concepts"], edges["members"])
         describer = Describer.of(index, arrays["describer/weights"].astype(np.float32))
-        ranking, electing = (
-            Calibrator.of_arrays(arrays, name) if f"{name}mean" in arrays else None
-            for name in ("ranking/", "electing/")
-        )
-        return cls.of(index, beliefs, describer, ranking, config.ways, electing)
+        ranking = Calibrator.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
+        found = cls.of(index, beliefs, describer, ranking, config.ways)
+        tempers = {
+            name: Temper.of_arrays(arrays, f"temper-{name}/")
+            for name in (WEIGHING, *(level.value for level in Level))
+            if f"temper-{name}/mean" in arrays
+        }
+        levels = {level: tempers[level.value] for level in Level if level.value in tempers}
+        return replace(found, weighing=tempers.get(WEIGHING), tempers=levels)
+
+
+def _survey(shape: Query, degrees_BN: Floats, known: Rows) -> tuple[Floats, Floats]:
+    """([B, F], [B, N]): what the queries look like, and the degrees with 0 for what is known."""
+    open_BN = degrees_BN.copy()
+    open_BN[known.coordinates()] = 0.0
+    return survey(shape, known.sizes(), open_BN), open_BN

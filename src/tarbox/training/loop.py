@@ -43,12 +43,16 @@ TICK: Final = 1.0
 @final
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What is learnt from, and what is validated on."""
+    """What is learnt from, and what is validated on.
+
+    `tuning` are queries to fit degrees to, with the share of the true answers that they have as targets.
+    """
 
     facts: Facts
     train: QueryTable | None = None
     valid: QueryTable | None = None
     excluded: Mapping[Level, Ids] = field(default_factory=dict)
+    tuning: tuple[QueryTable, float] | None = None
 
 
 def build_engine(settings: Settings, lessons: Lessons, hardware: Hardware) -> Engine:

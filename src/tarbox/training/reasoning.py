@@ -36,7 +36,9 @@ from tarbox.training.rehearsal import Rehearsal, assemble, believe, rehearse
 from tarbox.training.run import PARTS, RunFolder, read_tensors
 from tarbox.training.settings import Settings
 from tarbox.training.stopwatch import Clock
+from tarbox.training.tempering import temper_on
 from tarbox.training.validation import Validator
+from tarbox.training.warming import CompileAhead
 
 REHEARSAL: Final = "rehearsal"
 PREDICTOR: Final = "predictor"
@@ -64,16 +66,23 @@ def train_reasoner(
     config = read_config(CredoConfig, own, "model")
     rest = hide(lessons.facts, settings.seed, config.hidden)
     everyone = [*audience.recorders, *audience.listeners]
-    tell(audience.listeners, Phase(f"rehearsal: a predictor of {_count(rest)} of {_count(lessons.facts)} facts"))
-    rehearsal = _predictor(settings, rest, hardware, run.part(REHEARSAL), audience.listeners, audience.clock)
-    tell(audience.listeners, Phase("the predictor of all facts"))
-    predictor = _predictor(settings, lessons.facts, hardware, run.part(PREDICTOR), everyone, audience.clock)
-    with explained(run.path):
+    with CompileAhead() as compiling:
+        tell(audience.listeners, Phase(f"rehearsal: a predictor of {_count(rest)} of {_count(lessons.facts)} facts"))
+        rehearsal = _predictor(settings, rest, hardware, run.part(REHEARSAL), audience.listeners, audience.clock)
+        tell(audience.listeners, Phase("the predictor of all facts"))
+        predictor = _predictor(settings, lessons.facts, hardware, run.part(PREDICTOR), everyone, audience.clock)
         tell(audience.listeners, Phase("what was hidden, and how far to believe a prediction"))
-        learnt = rehearse(rehearsal, Rehearsal(lessons.facts, rest, lessons.train), config, settings.seed)
+        part = Rehearsal(lessons.facts, rest, lessons.train)
+        with explained(run.path):
+            learnt = rehearse(rehearsal, part, config, settings.seed, compiling.wait)
+    with explained(run.path):
         tell(audience.listeners, Phase("beliefs about all facts"))
         beliefs = believe(predictor, Evidence.of(lessons.facts), learnt)
         reasoner = assemble(lessons.facts, beliefs, learnt, config, settings.seed)
+        if lessons.tuning is not None:
+            tell(audience.listeners, Phase("degrees, by what the validation graph says"))
+            tempers = temper_on(reasoner, *lessons.tuning, settings.seed, str(hardware.device))
+            reasoner = replace(reasoner, tempers={**reasoner.tempers, **tempers})
         state = State(epoch=settings.stopping.epochs, seconds=audience.clock() - began, reason="all that was asked for")
         levels = _validate(reasoner, settings, lessons, state, everyone, audience.clock)
         arrays = {name: torch.from_numpy(array) for name, array in reasoner.arrays().items()}

@@ -2,7 +2,8 @@
 
 A share of the known facts is hidden and a link predictor trained on the rest. What it proposes is compared with what
 was hidden: that fits the calibrators, and queries with their answers before and after hiding fit the ranking of
-concepts. The predictor that is kept is trained on all facts; the calibrators and the ranking carry over.
+concepts and what makes degrees probabilities. The predictor that is kept is trained on all facts; what was fitted
+carries over.
 """
 
 # ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
@@ -22,19 +23,22 @@ from tarbox.benchmark.calibration import MOST_ANSWERS
 from tarbox.benchmark.options import EVALUATION_ONLY, BenchmarkOptions
 from tarbox.benchmark.sampling import Ground, Task, sample_task
 from tarbox.benchmark.tables import QueryTable, render_shape
+from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.beliefs import LEAST, Beliefs
-from tarbox.models.calibration import Calibrator, Fit, fit_calibrator, fit_network
+from tarbox.models.calibration import Calibrator, Fit, fit_calibrator, fit_network, logit
 from tarbox.models.complex import Complex
 from tarbox.models.credo import Credo, CredoConfig
 from tarbox.models.describing import Describer
 from tarbox.models.evidence import WIDEST, Evidence, fit_linear
 from tarbox.models.proposals import link_features, propose_links, propose_typings
+from tarbox.models.tempering import Temper
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
+from tarbox.training.tempering import Sample, fit_temper, sample_strongest
 
 Floats = NDArray[np.float32]
 Keys = NDArray[np.int64]
@@ -71,8 +75,9 @@ class Rehearsed:
 
     links: Calibrator
     typings: Calibrator
-    electing: Calibrator | None
+    weighing: Temper | None
     ranking: Calibrator | None
+    tempers: Mapping[Level, Temper]
 
 
 def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed) -> Beliefs:
@@ -85,8 +90,10 @@ def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed) -> Beliefs
     return Beliefs.of(evidence.facts, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
 
 
-def rehearse(links: Complex, lessons: Rehearsal, config: CredoConfig, seed: int) -> Rehearsed:
-    """Fit everything to what was hidden: `links` knows the rest of the whole."""
+def rehearse(
+    links: Complex, lessons: Rehearsal, config: CredoConfig, seed: int, ready: Callable[[], None] = lambda: None
+) -> Rehearsed:
+    """Fit everything to what was hidden: `links` knows the rest of the whole. `ready` is called before queries are."""
     rest, whole = lessons.rest, lessons.whole
     evidence = Evidence.of(rest)
     device = str(links.nodes.device)
@@ -100,14 +107,23 @@ def rehearse(links: Complex, lessons: Rehearsal, config: CredoConfig, seed: int)
     held, kept = degrees >= LEAST, strengths >= LEAST
     beliefs = Beliefs.of(rest, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
     reasoner = assemble(rest, beliefs, None, config, seed)
-    lists = list(rehearse_queries(reasoner, lessons, config.rehearsed, seed, list_entities(reasoner)))
-    electing = fit_lists(lists, seed, device)
-    reasoner = replace(reasoner, electing=electing)
-    ranking = None
+    later = Index.of(whole, rest)
+    ready()
+    usual = [(shape, draw_usual(later, shape, config.rehearsed, seed)) for shape in rehearsed_shapes(lessons.train)]
+    entities = list(sample_answers(reasoner, later, usual, Level.ENTITY))
+    # Of what the rest lacks so much is in the whole, if the whole lacks as great a share as was hidden from it.
+    seen = (1 - config.hidden) / (2 - config.hidden)
+    tempers: dict[Level, Temper] = {}
+    if (temper := fit_temper(entities, seen, seed, device)) is not None:
+        reasoner = replace(reasoner, weighing=replace(temper, labelled=seen))
+        tempers[Level.ENTITY] = replace(temper, seen=seen)
     if evidence.sizes.concepts:
-        make = list_concepts(reasoner, np.random.default_rng(seed))
-        ranking = fit_lists(list(rehearse_queries(reasoner, lessons, config.rehearsed, seed, make)), seed, device)
-    return Rehearsed(calibrate_links, calibrate_typings, electing, ranking)
+        lists = list(rehearse_queries(reasoner, lessons, later, usual, config.rehearsed, seed))
+        reasoner = replace(reasoner, ranking=fit_lists(lists, seed, device))
+        concepts = list(sample_answers(reasoner, later, usual, Level.CONCEPT))
+        if (temper := fit_temper(concepts, 1.0, seed, device)) is not None:
+            tempers[Level.CONCEPT] = temper
+    return Rehearsed(calibrate_links, calibrate_typings, reasoner.weighing, reasoner.ranking, tempers)
 
 
 def assemble(facts: Facts, beliefs: Beliefs, rehearsed: Rehearsed | None, config: CredoConfig, seed: int) -> Credo:
@@ -116,7 +132,8 @@ def assemble(facts: Facts, beliefs: Beliefs, rehearsed: Rehearsed | None, config
     describer = Describer.of(index, set_weights(index, seed))
     if rehearsed is None:
         return Credo.of(index, beliefs, describer, None, config.ways)
-    return Credo.of(index, beliefs, describer, rehearsed.ranking, config.ways, rehearsed.electing)
+    found = Credo.of(index, beliefs, describer, rehearsed.ranking, config.ways)
+    return replace(found, weighing=rehearsed.weighing, tempers=rehearsed.tempers)
 
 
 def set_weights(index: Index, seed: int) -> Floats:
@@ -166,7 +183,9 @@ class Lists:
 
 Made = tuple[Floats, NDArray[np.bool_], NDArray[np.bool_], Floats]
 List = Callable[[Query, Ids, Index], Made]
-"""What makes the features, truth, use and weights of the candidates of queries; the index has all facts."""
+"""What makes the features, truth, use and weights of the concepts of queries; the index has all facts."""
+Drawn = Sequence[tuple[Query, Ids]]
+"""Queries by shape."""
 
 
 def fit_lists(parts: Sequence[Lists], seed: int, device: str) -> Calibrator | None:
@@ -181,7 +200,7 @@ def fit_lists(parts: Sequence[Lists], seed: int, device: str) -> Calibrator | No
     def loss(logits_BK: torch.Tensor, rows_B: torch.Tensor) -> torch.Tensor:
         return ranking_loss(logits_BK, true[rows_B], valid[rows_B], weights[rows_B])
 
-    start = float(lists.true.sum() / max(lists.valid.sum(), 1))
+    start = (logit(float(lists.true.sum() / max(lists.valid.sum(), 1))),)
     hidden = 64 if lists.true.sum() >= 200 else 0
     return fit_network(lists.features, loss, Fit(1000, min(96, len(lists.true)), hidden, start, seed, device))
 
@@ -198,16 +217,40 @@ def ranking_loss(
     return pointwise + LISTWISE * listwise
 
 
-def rehearse_queries(reasoner: Credo, lessons: Rehearsal, count: int, seed: int, make: List) -> Iterator[Lists]:
-    """For every shape `count` queries as they come, and as many that a hidden fact takes an answer from."""
-    later = Index.of(lessons.whole, reasoner.index.facts)
+def sample_answers(reasoner: Credo, later: Index, drawn: Drawn, level: Level) -> Iterator[Sample]:
+    """The strongest candidates of queries, and which of them are answers in a later graph."""
+    for shape, ids in drawn:
+        for start in range(0, len(ids), BLOCK):
+            block = ids[start : start + BLOCK]
+            surveys, open_ = reasoner.consider(shape, block, level)
+            true = np.zeros(open_.shape, np.bool_)
+            entities, concepts, _ = answer_rows(shape, block, later)
+            true[(entities if level is Level.ENTITY else concepts).coordinates()] = True
+            yield sample_strongest(surveys, open_, true)
+
+
+def rehearse_queries(
+    reasoner: Credo, lessons: Rehearsal, later: Index, usual: Drawn, count: int, seed: int
+) -> Iterator[Lists]:
+    """The concepts of queries as they come, and of at most `count` of each shape that a hidden fact takes an answer
+    from."""
+    make = list_concepts(reasoner, np.random.default_rng(seed))
+    lacking = []
     for shape, ids in draw_lacking(later, lessons.train, count, seed):
         before, after = (answer_rows(shape, ids, index) for index in (reasoner.index, later))
-        lacking = (after[1].sizes() > before[1].sizes()) | (after[0].sizes() > before[0].sizes())
-        for chosen, usual in ((draw_usual(later, shape, count, seed), True), (ids[lacking][:count], False)):
-            for start in range(0, len(chosen), BLOCK):
-                block = chosen[start : start + BLOCK]
-                yield Lists(*make(shape, block, later), np.full(len(block), usual))
+        chosen = (after[1].sizes() > before[1].sizes()) | (after[0].sizes() > before[0].sizes())
+        lacking.append((shape, ids[chosen][:count]))
+    for drawn, are_usual in ((usual, True), (lacking, False)):
+        for shape, ids in drawn:
+            for start in range(0, len(ids), BLOCK):
+                block = ids[start : start + BLOCK]
+                yield Lists(*make(shape, block, later), np.full(len(block), are_usual))
+
+
+def rehearsed_shapes(train: QueryTable | None) -> list[Query]:
+    """Those of the training queries, and one hop; without training queries all templates that models are trained on."""
+    shapes = dict.fromkeys(batch.shape for batch in train.batches()) if train is not None else {}
+    return list(dict.fromkeys([*shapes, ONE_HOP])) if shapes else list(SHAPES.values())
 
 
 def draw_usual(later: Index, shape: Query, count: int, seed: int) -> Ids:
@@ -238,7 +281,7 @@ def list_concepts(reasoner: Credo, random: np.random.Generator) -> List:
     """The concepts not known of each query that are most likely, some of the others at random, and all true ones."""
 
     def make(shape: Query, ids: Ids, later: Index) -> Made:
-        asked = reasoner.ask(shape, ids)
+        asked = reasoner.weigh(reasoner.ask(shape, ids))
         features, _ = reasoner.describer.describe(asked, reasoner.beliefs)
         size, concepts = features.shape[:2]
         true = np.zeros((size, concepts), np.bool_)
@@ -266,19 +309,6 @@ def choose(strength: Floats, true: NDArray[np.bool_], random: np.random.Generato
     chosen = np.argpartition(-order, width - 1, axis=1)[:, :width]
     weights = np.where(strongest, 1.0, np.where(drawn, 1.0 / share, 0.0)).astype(np.float32)
     return chosen, np.take_along_axis(weights, chosen, 1)
-
-
-def list_entities(reasoner: Credo) -> List:
-    """The entities that the reasoner looks at again."""
-
-    def make(shape: Query, ids: Ids, later: Index) -> Made:
-        listed = reasoner.shortlist(reasoner.ask(shape, ids))
-        right = np.zeros((len(ids), later.entities), np.bool_)
-        right[answer_rows(shape, ids, later)[0].coordinates()] = True
-        true = np.take_along_axis(right, listed.entities_BK, 1) & listed.valid_BK
-        return listed.features_BKF, true, listed.valid_BK, np.ones(true.shape, np.float32)
-
-    return make
 
 
 def _triples(facts: Facts) -> Keys:

@@ -90,7 +90,8 @@ def lessons_of(benchmark: Benchmark) -> Lessons:
     tables: dict[str, Any] = {
         split: benchmark.table(split) for split in ("train", "valid") if split in benchmark.splits
     }
-    return Lessons(benchmark.store.facts, tables.get("train"), tables.get("valid"), benchmark.excluded())
+    train, valid = tables.get("train"), tables.get("valid")
+    return Lessons(benchmark.store.facts, train, valid, benchmark.excluded(), benchmark.tuning())
 
 
 def open_source(source: str | os.PathLike[str], output: Path, seed: int) -> Benchmark:

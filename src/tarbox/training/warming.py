@@ -1,0 +1,101 @@
+"""Compiling what a rehearsal runs, while something else is running.
+
+The loops of a rehearsal are machine code that numba makes when they are first called, which takes half a minute once
+per machine. `CompileAhead` has another process make it, beside the training of the predictors, which leaves processors
+idle; numba keeps what is compiled on disk, where both find it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Self, final
+
+import numpy as np
+
+from tarbox.core.ids import Level
+from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
+from tarbox.kb.splits import hide
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.models.beliefs import Beliefs
+from tarbox.models.credo import CredoConfig
+from tarbox.models.evidence import Evidence
+from tarbox.training.rehearsal import (
+    Rehearsal,
+    assemble,
+    draw_usual,
+    rehearse_queries,
+    rehearsed_shapes,
+    sample_answers,
+)
+
+PATIENCE: Final = 60.0
+"""Seconds that a rehearsal waits for the other process before it compiles by itself."""
+
+
+@final
+class CompileAhead:
+    """While this is open another process compiles, where there is anything to compile and a processor for it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if (os.cpu_count() or 1) > 1 and not all(map(os.path.exists, kept_code())):
+            command = [sys.executable, "-m", __name__]
+            quiet = subprocess.DEVNULL
+            self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+        return self
+
+    def wait(self) -> None:
+        """Until it is done, but not for ever: what it leaves is compiled by whoever needs it."""
+        if self._process is not None:
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def kept_code() -> Iterator[Path]:
+    """Where numba keeps the functions that a rehearsal calls; those that they call are kept with them."""
+    from tarbox.benchmark.kernels import sample_block
+    from tarbox.execution.kernels import run
+    from tarbox.models.belief_kernels import follow, gather_concepts
+    from tarbox.models.path_kernels import describe_facts
+
+    functions: Sequence[Any] = (sample_block, run, describe_facts, follow, gather_concepts)
+    for function in functions:
+        yield Path(function._cache._cache_file._index_path)
+
+
+def rehearse_a_little() -> None:
+    """Call everything once, over a graph of a few facts."""
+    size = 24
+    vocabulary = Vocabulary.of(*([f"{kind}{number:02}" for number in range(size)] for kind in "ecr"))
+    chain = [(head, relation, (head * 5 + relation + 1) % size) for head in range(size) for relation in range(3)]
+    typings = [(entity, entity % 5) for entity in range(size)]
+    facts = Facts.of(vocabulary, chain, typings, [(0, 6), (1, 6)])
+    rest = hide(facts, 0, 0.2)
+    evidence = Evidence.of(rest)
+    pair = np.zeros(1, np.int64)
+    evidence.ways.features(pair, pair, pair)
+    nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+    reasoner = assemble(rest, Beliefs.of(rest, evidence.sizes, nothing, nothing), None, CredoConfig(), 0)
+    later = Index.of(facts, rest)
+    usual = [(shape, draw_usual(later, shape, 2, 0)) for shape in rehearsed_shapes(None)]
+    for level in Level:
+        list(sample_answers(reasoner, later, usual, level))
+    list(rehearse_queries(reasoner, Rehearsal(facts, rest), later, usual, 2, 0))
+
+
+if __name__ == "__main__":
+    rehearse_a_little()
