@@ -37,7 +37,8 @@ from tarbox.service.answers import Answers
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
 
-pytestmark = pytest.mark.skipif(not is_worthwhile(), reason="needs Linux and two processors")
+IS_ABLE = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+pytestmark = pytest.mark.skipif(not IS_ABLE, reason="needs Linux and two processors")
 PROGRAM = "import typer; from tarbox.cli.serve import serve; typer.run(serve)"
 ASKED = "/api/answer?query=Person&k=2"
 QUERIES = [
@@ -68,6 +69,12 @@ def served(serve, store: Path, bounds: Bounds | None = None) -> Iterator[tuple[s
     with launch(store, chosen) as apart, serve(Settings(bounds=chosen), apart=apart) as address:
         until(lambda: apart.is_ready)
         yield address, apart
+
+
+def test_two_processors_are_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_worthwhile()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert not is_worthwhile()
 
 
 def test_replies_are_the_same(serve, store: Path, client: httpx.Client) -> None:  # type: ignore[no-untyped-def]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.benchmark.folder import Benchmark
-from tarbox.benchmark.options import CALIBRATION
+from tarbox.benchmark.options import CALIBRATION, TUNING
 from tarbox.benchmark.tables import OUTSIDE, QueryTable, parse_shape
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import decode
@@ -49,7 +49,7 @@ class Partition:
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The queries of one table, level and template: `split` is train, valid, test or calibration.
+    """The queries of one table, level and template: `split` is train, valid, test, calibration or tuning.
 
     `easy` and `hard` count targets, where the table says which they are; `missing` counts targets by missing links;
     `outside` the targets that are not in the vocabulary.
@@ -102,8 +102,8 @@ def summarise(benchmark: Benchmark) -> Summary:
     """
     facts = benchmark.store.facts
     tables = {split: benchmark.table(split) for split in benchmark.splits}
-    calibration = benchmark.calibration()
-    shown = tables if calibration is None else {**tables, CALIBRATION: calibration}
+    others = (name for name in (CALIBRATION, TUNING) if name in benchmark.manifest["files"])
+    shown = {**tables, **{name: benchmark.table(name) for name in others}}
     groups = tuple(group for split, table in shown.items() for group in _groups(split, table))
     last = tables[benchmark.splits[-1]] if tables else QueryTable.concatenate([])
     return Summary(

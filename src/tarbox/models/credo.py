@@ -34,6 +34,8 @@ from tarbox.query.algebra import Query, slots
 
 Floats = NDArray[np.float32]
 Scores = NDArray[np.float64]
+Surveyed = tuple[Floats, Floats]
+"""[B, F] what queries look like, and [B, N] the degrees of what is not known of them."""
 
 _CELLS: Final = 1 << 24
 WAYS: Final = ("strongest", "independent")
@@ -114,15 +116,11 @@ class Credo(Rehearsed):
     def believe(self, shape: Query, ids: Ids) -> Believed:
         """Both levels from one fuzzy set and one exact evaluation of each query; all rows at once."""
         asked = self.ask(shape, np.asarray(ids, np.int32))
-        concepts, expected = self._describe(self.weigh(asked))
-        believed = {
-            level: self._temper(level, shape, degrees, known)
-            for level, degrees, known in (
-                (Level.ENTITY, asked.sets_BE, asked.entities),
-                (Level.CONCEPT, concepts, asked.concepts),
-            )
-        }
-        entities, concepts = believed[Level.ENTITY], believed[Level.CONCEPT]
+        members = _survey(shape, asked.sets_BE, asked.entities)
+        concepts, expected = self._describe(self._weigh(asked, members))
+        described = _survey(shape, concepts, asked.concepts)
+        entities = self._temper(Level.ENTITY, members, asked.entities)
+        concepts = self._temper(Level.CONCEPT, described, asked.concepts)
         return Believed(entities, concepts, expected, asked.entities, asked.concepts, asked.counts)
 
     def degrees(self, shape: Query, ids: Ids, level: Level) -> Floats:
@@ -130,7 +128,7 @@ class Credo(Rehearsed):
         believed = self.believe(shape, ids)
         return believed.entities if level is Level.ENTITY else believed.concepts
 
-    def consider(self, shape: Query, ids: Ids, level: Level) -> tuple[Floats, Floats]:
+    def consider(self, shape: Query, ids: Ids, level: Level) -> Surveyed:
         """([B, F] the survey of each query, [B, N] the degrees of what is not known), before they are tempered."""
         asked = self.ask(shape, np.asarray(ids, np.int32))
         if level is Level.ENTITY:
@@ -152,19 +150,21 @@ class Credo(Rehearsed):
 
     def weigh(self, asked: Asked) -> Asked:
         """The same queries, with members that count towards concepts by how often such members are true."""
+        return self._weigh(asked, _survey(asked.shape, asked.sets_BE, asked.entities))
+
+    def _weigh(self, asked: Asked, members: Surveyed) -> Asked:
         if self.weighing is None or not asked.sets_BE.size:
             return asked
-        surveys, open_BE = _survey(asked.shape, asked.sets_BE, asked.entities)
-        weighed = self.weighing.bend(surveys, open_BE)
+        weighed = self.weighing.bend(*members)
         known = asked.entities.coordinates()
         weighed[known] = asked.sets_BE[known]
         return replace(asked, sets_BE=weighed)
 
-    def _temper(self, level: Level, shape: Query, degrees_BN: Floats, known: Rows) -> Floats:
+    def _temper(self, level: Level, surveyed: Surveyed, known: Rows) -> Floats:
         """[B, N] probabilities; what is known has 1."""
-        surveys, found = _survey(shape, degrees_BN, known)
+        _, found = surveyed
         if level in self.tempers and found.size:
-            found = self.tempers[level].bend(surveys, found)
+            found = self.tempers[level].bend(*surveyed)
         found[known.coordinates()] = 1.0
         return found
 
@@ -241,7 +241,7 @@ class Credo(Rehearsed):
         return replace(found, weighing=tempers.get(WEIGHING), tempers=levels)
 
 
-def _survey(shape: Query, degrees_BN: Floats, known: Rows) -> tuple[Floats, Floats]:
+def _survey(shape: Query, degrees_BN: Floats, known: Rows) -> Surveyed:
     """([B, F], [B, N]): what the queries look like, and the degrees with 0 for what is known."""
     open_BN = degrees_BN.copy()
     open_BN[known.coordinates()] = 0.0
