@@ -27,7 +27,8 @@ Doubles = NDArray[np.float64]
 SURVEYED: Final = 8
 """The features of a query."""
 LEAST: Final = 1e-5
-"""Below this degree the function is a straight line to 0."""
+"""Below this degree the function is a straight line to 0, and raises nothing: there is no way to such a candidate, only
+what orders those without one."""
 MOST: Final = 0.9999
 BASIS: Final = 3
 
@@ -51,7 +52,7 @@ class Temper:
         edge = np.array([LEAST])
         for row, weights_O in enumerate(self.network.outputs(survey_BF).astype(np.float64)):
             degrees_N = degrees_BN[row]
-            found[row] = degrees_N * (self._probabilities(weights_O, edge) / LEAST)
+            found[row] = degrees_N * np.minimum(self._probabilities(weights_O, edge) / LEAST, 1.0)
             strong = np.flatnonzero(degrees_N >= LEAST)
             found[row, strong] = self._probabilities(weights_O, degrees_N[strong])
         return found
