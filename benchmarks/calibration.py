@@ -2,17 +2,17 @@
 
     tarbox kb build ../shared/data/fb15k-237 -o scratch/kb-fb15k
     PYTHONPATH=src python3 benchmarks/calibration.py --minutes 6
-    PYTHONPATH=src python3 benchmarks/calibration.py --sequential --models gqe@2,gqe@2+optimizer.rate=2e-3,fuzzqe@3
+    PYTHONPATH=src python3 benchmarks/calibration.py --sequential --models gqe@3 --trials beta,beta+model.start=random
 
 As BetaE's queries: 1p asks every (entity, relation, direction) that has a test fact; the other eight templates are
 sampled by the honest protocol, `--test` of each; training has every assertion both ways and `--train` queries each of
 2p, 3p, 2i, 3i, sampled on the spot. Entity level alone, as published.
 
-`--models` names what is trained, each as NAME[@MINUTES][+key=value...]; a model may come several times. All train at
-the same time, each in a process of its own, so that minutes of the clock are that many divided by the number of models
-of a GPU's time for each; with `--sequential` one trains after the other, and is evaluated while the next one trains.
-`--folder-cache` keeps the queries for the next call. A row is printed, and $OUT/calibration.json written, as soon as a
-model is evaluated.
+`--models` names what is trained, each as NAME[@MINUTES][+key=value...]; a model may come several times. `--trials` are
+more of them, which come first and are ranked on validation facts: settings are chosen there. All train at once,
+each in a process of its own, so that minutes of the clock are that many divided by the number of models of a GPU's time
+for each; with `--sequential` one trains after the other, and is evaluated while the next one trains. `--folder-cache`
+keeps the queries for the next call. Rows are printed, and $OUT/calibration.json written, as models are evaluated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from tarbox.training.events import EpochEnded, Event, Started, Ticked
 from tarbox.training.session import Surroundings, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
-ONE_HOP = "one-hop.npz"
+ONE_HOP = "one-hop-{}.npz"
+"""All 1p queries of a part's facts; that of 'test' is written last."""
 EVERY = 10.0
 """Seconds between two lines about a model that trains."""
 EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
@@ -72,24 +73,25 @@ class Entry:
     label: str
     model: str
     minutes: float
+    part: str
     settings: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, text: str, minutes: float, given: Sequence[str]) -> Entry:
+    def read(cls, text: str, part: str, minutes: float, given: Sequence[str]) -> Entry:
         """NAME[@MINUTES][+key=value...]; `given` are settings of all, or of MODEL:key=value, which come first."""
         named, *own = text.split("+")
         model, _, length = named.partition("@")
         parts = [one.rpartition(":") for one in given]
         shared = [rest for owner, _, rest in parts if owner in ("", model)]
-        return cls(text, model, float(length or minutes), (*shared, *own))
+        return cls(text, model, float(length or minutes), part, (*shared, *own))
 
 
 def cached_benchmark(options: argparse.Namespace, scratch: Path) -> Path:
-    """The benchmark, sampled unless an earlier call kept it; one-hop.npz, written last, says that all is there."""
+    """The benchmark, sampled unless an earlier call kept it; the last file says that all is there."""
     store = hashlib.blake2b((options.store / "manifest.json").read_bytes(), digest_size=6).hexdigest()
     folder = (options.folder_cache or scratch) / f"{store}-{options.train}-{options.test}"
     began = time.monotonic()
-    if (folder / ONE_HOP).exists():
+    if (folder / ONE_HOP.format("test")).exists():
         say(f"benchmark of {folder} used again: {open_benchmark(folder).manifest['counts']}")
         return folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -100,15 +102,17 @@ def cached_benchmark(options: argparse.Namespace, scratch: Path) -> Path:
 
 
 def build(store: Path, folder: Path, train: int, test: int) -> None:
-    """The benchmark, and beside it all 1p queries of the test facts."""
+    """The benchmark, and beside it all 1p queries of the validation facts and of the test facts."""
     facts = open_store(store).facts
     shapes = {name: TEMPLATES[name].shape for name in EPFO}
     workers = os.cpu_count() or 1
-    counts = (train, 20, test)
+    counts = (train, test, test)
     options = BenchmarkOptions(split=SplitBy.COLUMN, counts=counts, calibration=0, shapes=shapes, workers=workers)
     build_benchmark(facts, options, folder)
     split = split_honestly(facts, options.seed, SplitBy.COLUMN)
-    np.savez(folder / ONE_HOP, **ask_every_fact(split.stages["valid"].facts, split.whole))
+    graphs = {part: split.stages[part].facts for part in ("train", "valid")} | {"test": split.whole}
+    for earlier, part in (("train", "valid"), ("valid", "test")):
+        np.savez(folder / ONE_HOP.format(part), **ask_every_fact(graphs[earlier], graphs[part]))
 
 
 def ask_every_fact(earlier: Facts, later: Facts) -> dict[str, Any]:
@@ -133,8 +137,8 @@ def ask_every_fact(earlier: Facts, later: Facts) -> dict[str, Any]:
     return found
 
 
-def one_hop_table(folder: Path) -> QueryTable:
-    columns = np.load(folder / ONE_HOP)
+def one_hop_table(folder: Path, part: str) -> QueryTable:
+    columns = np.load(folder / ONE_HOP.format(part))
     size = len(columns["slots"])
     lists = {
         name: Lists(columns[f"{name}_offsets"].astype(np.int64), columns[f"{name}_values"])
@@ -202,14 +206,15 @@ def work(options: argparse.Namespace) -> None:
         say(json.dumps({"trained": state.epoch}))
         began = time.monotonic()
         scorer = open_run(run).scorer("cuda" if torch.cuda.is_available() else "cpu")
-        sampled = open_benchmark(folder).table("test")
+        sampled = open_benchmark(folder).table(entry.part)
         entity = np.flatnonzero(np.array(sampled.texts("level")) == Level.ENTITY.value)
-        asked = {"sampled": sampled.take(entity), "every 1p": one_hop_table(folder)}
+        asked = {"sampled": sampled.take(entity), "every 1p": one_hop_table(folder, entry.part)}
         templates = {label: measure(scorer, table) for label, table in asked.items()}
     figures = {**templates["sampled"], "1p": templates["every 1p"]["1p"]}
     found = {
         "label": entry.label,
         "model": entry.model,
+        "part": entry.part,
         "templates": figures,
         "1p sampled": templates["sampled"].get("1p"),
         "average": float(np.mean([figures[template] for template in EPFO])),
@@ -293,7 +298,8 @@ def row(one: dict[str, Any]) -> str:
     first, mean = PUBLISHED.get(one["model"], (float("nan"), float("nan")))
     ratios = f"{100 * one['templates']['1p'] / first:.2f}, {100 * one['average'] / mean:.2f}"
     speed = f"{one['samples_per_second'] or 0:,.0f}, {one['epochs']}, {one['seconds']:.0f}"
-    return f"{one['model']:8}{figures}{100 * one['average']:6.1f} | {first} {mean}: {ratios} | {speed} | {one['label']}"
+    mrr = f"{one['model']:8}{figures}{100 * one['average']:6.1f}"
+    return f"{mrr} | {first} {mean}: {ratios} | {speed} | {one['part']} {one['label']}"
 
 
 def train_all(entries: Sequence[Entry], options: argparse.Namespace, folder: Path) -> None:
@@ -314,6 +320,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--store", type=Path, default=Path("scratch/kb-fb15k"))
     parser.add_argument("--models", default=",".join(PUBLISHED), help="NAME[@MINUTES][+key=value...], with commas")
+    parser.add_argument("--trials", default="", help="the same, ranked on validation facts; these come first")
     parser.add_argument("--minutes", type=float, default=6.0, help="of training, where a model names none")
     parser.add_argument("--sequential", action="store_true", help="one after the other, each alone on the GPU")
     parser.add_argument("--train", type=int, default=150_000, help="queries per template")
@@ -336,7 +343,12 @@ def main() -> None:
     if options.worker:
         work(options)
         return
-    entries = [Entry.read(text, options.minutes, options.set) for text in options.models.split(",")]
+    asked = {"valid": options.trials, "test": options.models}
+    entries = [
+        Entry.read(text, part, options.minutes, options.set)
+        for part, texts in asked.items()
+        for text in filter(None, texts.split(","))
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         train_all(entries, options, cached_benchmark(options, Path(scratch)))
 

@@ -16,7 +16,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.models.base import Task
 from tarbox.query.templates import TEMPLATES
-from tarbox.training.batches import BatchConfig, Directions, Positives, QuerySource, Source
+from tarbox.training.batches import BatchConfig, Directions, Positives, QuerySource, Samples, Source
 from tarbox.training.negatives import NegativesConfig, Sampler, Truths, corrupt_answers
 from tarbox.training.sources import build_sources
 
@@ -115,6 +115,22 @@ def test_one_hop_queries_come_from_all_assertions(bench: Path) -> None:
         for concept in typings[tail].tolist()
     }
     assert len(tails[f"concept: {TEMPLATES['1p'].text}"]) == len(pairs)
+
+
+def test_a_one_hop_query_may_be_one_sample_that_draws_its_answers(bench: Path, index: Index) -> None:
+    facts = open_benchmark(bench).store.facts
+    config = BatchConfig(one_hop_samples=Samples.QUERIES, directions=Directions.TAILS)
+    source = sources_of(bench, config)[f"entity: {TEMPLATES['1p'].text}"]
+    asked = {pair for pair in zip(facts.relations.tolist(), facts.heads.tolist(), strict=True)}
+    assert len(source) == len(asked) < len(facts.heads)
+    drawer, rows = sampler(), torch.arange(len(source))
+    draws = [source.draw(rows, drawer) for _ in range(64)]
+    found = {(row, int(draw.second[row, 0])) for draw in draws for row in range(len(source))}
+    answers, _, _ = answer_rows(TEMPLATES["1p"].shape, draws[0].first.numpy().astype(np.int32), index)
+    true = {(row, answer) for row in range(len(source)) for answer in answers[row].tolist()}
+    assert found <= true
+    few = {pair for pair in true if len(answers[pair[0]]) <= 3}
+    assert few <= found  # 64 draws miss one of three with a chance of 1e-11 each
 
 
 def test_positives_may_be_the_targets_alone(bench: Path) -> None:

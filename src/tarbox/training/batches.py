@@ -47,6 +47,13 @@ class Positives(Enum):
     ALL = "all"
 
 
+class Samples(Enum):
+    """What of the one-hop queries is a sample: each answer, or each query, which draws one of its answers."""
+
+    ANSWERS = "answers"
+    QUERIES = "queries"
+
+
 class Directions(Enum):
     """In which directions assertions become one-hop queries; `tails` alone is the paper's h -r-> ?."""
 
@@ -60,14 +67,15 @@ class BatchConfig:
     """`size` samples of all tasks together make a step, from each source in proportion to its number of samples to the
     power `balance`: 1 is the proportion of the data, 0 takes as many from each.
 
-    `one_hop` makes one-hop queries of all assertions, in these `directions`. `positives` says whether a query's
-    positive is drawn from its targets or from all of its true answers. `subsampling` weighs the samples of a query with
-    n answers by 1 / sqrt(n + 4), as BetaE and its relatives do.
+    `one_hop` makes one-hop queries of all assertions, in these `directions`; `one_hop_samples` says what is a sample of
+    them. `positives` says whether a query's positive is drawn from its targets or from all of its true answers.
+    `subsampling` weighs the samples of a query with n answers by 1 / sqrt(n + 4), as BetaE and its relatives do.
     """
 
     size: int = 2048
     balance: float = 1.0
     one_hop: bool = True
+    one_hop_samples: Samples = Samples.ANSWERS
     directions: Directions = Directions.BOTH
     positives: Positives = Positives.ALL
     subsampling: bool = False

@@ -21,7 +21,7 @@ from torch import Tensor
 from tarbox.benchmark.tables import OUTSIDE, Batch, Lists, QueryTable
 from tarbox.core.ids import Level
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts
+from tarbox.kb.facts import Facts, Ids
 from tarbox.models.base import Model, Task
 from tarbox.models.one_more_hop import MEMBERS, TYPES
 from tarbox.query.templates import TEMPLATES
@@ -33,6 +33,7 @@ from tarbox.training.batches import (
     Positives,
     QuerySource,
     Rows,
+    Samples,
     Source,
     SubsumptionSource,
     TypingSource,
@@ -102,8 +103,10 @@ def _one_hop(
 def _of_pairs(
     kind: Kind, slots_GS: Keys, answers: tuple[Keys, int], config: BatchConfig, device: torch.device
 ) -> QuerySource:
-    """A sample for each answer: `answers` are the sorted keys `query * width + answer`, and the width."""
+    """All true answers are positives: `answers` are the sorted keys `query * width + answer`, and the width."""
     pairs, width = answers
+    if config.one_hop_samples is Samples.QUERIES:
+        return _drawing(kind, slots_GS, (pairs, pairs, width), config, device)
     groups, values = np.divmod(pairs, width)
     rows = Rows(
         _tensor(groups, device),
@@ -120,15 +123,22 @@ def _of_batch(batch: Batch, width: int, config: BatchConfig, device: torch.devic
     inside = [_keys(lists, width) for lists in (batch.targets, batch.known)]
     truths = distinct(np.concatenate(inside))
     pairs = truths if config.positives is Positives.ALL else distinct(inside[0])
+    return _drawing(Kind(batch.level, batch.shape), batch.ids, (pairs, truths, width), config, device)
+
+
+def _drawing(
+    kind: Kind, slots_GS: Ids | Keys, answers: tuple[Keys, Keys, int], config: BatchConfig, device: torch.device
+) -> QuerySource:
+    """A sample for each query that has a positive, which it draws: `answers` are the sorted keys of the positives and
+    of all that is true, and the width."""
+    pairs, truths, width = answers
     groups, values = np.divmod(pairs, width)
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     asked, sizes = groups[starts], np.diff(starts, append=len(groups))
-    answers = np.bincount(truths // width, minlength=len(batch))[asked]
+    counts = np.bincount(truths // width, minlength=len(slots_GS))[asked]
     asked_, starts_, sizes_, values_ = (_tensor(column, device) for column in (asked, starts, sizes, values))
-    rows = Rows(asked_, starts_, sizes_, values_, _weights(answers, config, device))
-    return QuerySource(
-        Kind(batch.level, batch.shape), _tensor(batch.ids, device), rows, Truths.of_keys(truths, width, device)
-    )
+    rows = Rows(asked_, starts_, sizes_, values_, _weights(counts, config, device))
+    return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(truths, width, device))
 
 
 def _weights(answers: Keys, config: BatchConfig, device: torch.device) -> Tensor | None:

@@ -1,0 +1,63 @@
+"""What `tarbox compare` does, without the libraries of the command line: one table of models on one benchmark.
+
+    PYTHONPATH=src python3 benchmarks/comparing.py scratch/yago4 --models gqe,q2b,beta,fuzzqe --minutes 0.5 --parallel 4
+
+Every model trains for `--minutes` of the clock, beside `--parallel - 1` others, and is ranked as it is then: nothing is
+selected on the queries of the table. $OUT gets results.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tarbox.benchmark.folder import open_benchmark
+from tarbox.evaluation.comparison import Selection
+from tarbox.evaluation.comparison_tables import comparison_terminal
+from tarbox.evaluation.published import choose_published
+from tarbox.training.comparison import Began, Ended, News, make_plan
+from tarbox.training.comparison_results import Examination, title_of
+from tarbox.training.contestants import Wishes, choose_contestants
+from tarbox.training.workers import train_beside
+
+BEGAN = time.monotonic()
+
+
+def say(news: News) -> None:
+    if isinstance(news, Began | Ended):
+        print(f"{time.monotonic() - BEGAN:4.0f} s {type(news).__name__.lower()} {news.job.name}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("benchmark", type=Path)
+    parser.add_argument("--models", default="gqe,q2b,beta,fuzzqe")
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--split", default="valid")
+    parser.add_argument("--parallel", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
+    options = parser.parse_args()
+    limits = (f"stopping.minutes={options.minutes}", "stopping.epochs=100000", "validation.every=100000")
+    named = choose_contestants(options.models.split(","), Wishes((), (), (*limits, *options.set), None))
+    named = [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
+    benchmark = open_benchmark(options.benchmark)
+    with tempfile.TemporaryDirectory() as scratch:
+        plan = make_plan(Path(scratch), benchmark, named, options.parallel)
+        failures = train_beside(plan.jobs(), say, options.parallel)
+        published = choose_published("auto", benchmark)
+        comparison = Examination(plan, Selection(options.split, (), 0), None, say).compare(failures, published)
+    if out := os.environ.get("OUT"):
+        Path(out, "results.json").write_text(json.dumps(comparison.json(), indent=1), encoding="utf-8")
+    print(title_of(comparison))
+    print(comparison_terminal(comparison, 160, False))
+    print(f"{time.monotonic() - BEGAN:.0f} s in all", *(f"{name}: {why}" for name, why in failures.items()))
+
+
+if __name__ == "__main__":
+    main()
