@@ -124,7 +124,7 @@ def test_a_step_has_no_size_that_depends_on_the_data(name: str, bench: Path) -> 
 
 def test_typings_are_learnt_as_queries_in_both_directions(bench: Path) -> None:
     benchmark = open_benchmark(bench)
-    engine = build_engine(small("gqe"), lessons_of(benchmark), open_hardware(HardwareConfig("cpu")))
+    engine = build_engine(small("q2b"), lessons_of(benchmark), open_hardware(HardwareConfig("cpu")))
     typings = Instances.of(benchmark.store.facts).concepts_of
     sources = {source.name: source for source in engine.portions.sources if source.task is Task.INSTANTIATION}
     assert set(sources) == {"concept: {?e1}", "entity: ?c1"}
@@ -143,14 +143,14 @@ def test_subsampling_weighs_queries_by_their_answers(bench: Path) -> None:
     """1 / sqrt(answers + 4), as BetaE has it."""
     lessons = lessons_of(open_benchmark(bench))
     hardware = open_hardware(HardwareConfig("cpu"))
-    engine = build_engine(small("gqe"), lessons, hardware)
+    engine = build_engine(small("q2b"), lessons, hardware)
     source = next(source for source in engine.portions.sources if source.name == "entity: ?r1 value ?e1")
     draw = source.draw(torch.arange(len(source)), engine.sampler)
     queries, answers = np.unique(draw.first.numpy(), axis=0, return_inverse=True)
     counts = np.bincount(answers.flatten(), minlength=len(queries))[answers.flatten()]
     assert draw.weights_B is not None
     np.testing.assert_allclose(draw.weights_B.numpy(), 1 / np.sqrt(counts + 4), rtol=1e-6)
-    plain = build_engine(small("gqe", batches={"subsampling": False}), lessons, hardware)
+    plain = build_engine(small("q2b", batches={"subsampling": False}), lessons, hardware)
     assert all(s.draw(torch.arange(2), plain.sampler).weights_B is None for s in plain.portions.sources)
 
 

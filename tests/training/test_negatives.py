@@ -121,7 +121,7 @@ def test_a_one_hop_query_may_be_one_sample_that_draws_its_answers(bench: Path, i
     facts = open_benchmark(bench).store.facts
     config = BatchConfig(one_hop_samples=Samples.QUERIES, directions=Directions.TAILS)
     source = sources_of(bench, config)[f"entity: {TEMPLATES['1p'].text}"]
-    asked = {pair for pair in zip(facts.relations.tolist(), facts.heads.tolist(), strict=True)}
+    asked = set(zip(facts.relations.tolist(), facts.heads.tolist(), strict=True))
     assert len(source) == len(asked) < len(facts.heads)
     drawer, rows = sampler(), torch.arange(len(source))
     draws = [source.draw(rows, drawer) for _ in range(64)]
