@@ -71,8 +71,8 @@ def propose_links(links: Complex, evidence: Evidence) -> tuple[Keys, Sums]:
 
 @torch.no_grad()
 def link_features(links: Complex, evidence: Evidence, triples: Keys, sums: Sums) -> Floats:
-    """[N, 19] of facts by key: shares and scores in both directions, what is known of both ends and of the relation,
-    the ways that are known between the ends."""
+    """[N, 23] of facts by key: shares and scores in both directions, what is known of both ends and of the relation,
+    the ways that are known between the ends, what entities like them have."""
     width = evidence.sizes.entities
     relation, head, tail = split_triples(triples, width)
     forward, inverse = 2 * relation, 2 * relation + 1  # what leads to the head, what leads to the tail
@@ -99,6 +99,7 @@ def link_features(links: Complex, evidence: Evidence, triples: Keys, sums: Sums)
             (np.log1p(count) - np.log1p(targets))[relation],
             (evidence.having[inverse * width + head] == 0).astype(np.float32),
             *evidence.ways.features(relation, head, tail).T,
+            *evidence.alike(relation, head, tail).T,
         ],
         axis=1,
     ).astype(np.float32)

@@ -70,9 +70,10 @@ def kept_code() -> Iterator[Path]:
     from tarbox.benchmark.kernels import sample_block
     from tarbox.execution.kernels import run
     from tarbox.models.belief_kernels import follow, gather_concepts
+    from tarbox.models.neighbour_kernels import weigh_alike
     from tarbox.models.path_kernels import describe_facts
 
-    functions: Sequence[Any] = (sample_block, run, describe_facts, follow, gather_concepts)
+    functions: Sequence[Any] = (sample_block, run, describe_facts, weigh_alike, follow, gather_concepts)
     for function in functions:
         yield Path(function._cache._cache_file._index_path)
 
@@ -88,6 +89,7 @@ def rehearse_a_little() -> None:
     evidence = Evidence.of(rest)
     pair = np.zeros(1, np.int64)
     evidence.ways.features(pair, pair, pair)
+    evidence.alike(pair, pair, pair)
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
     reasoner = assemble(rest, Beliefs.of(rest, evidence.sizes, nothing, nothing), None, CredoConfig(), 0)
     later = Index.of(facts, rest)
