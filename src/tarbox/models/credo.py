@@ -48,12 +48,13 @@ TINY: Final = 1e-12
 @final
 @dataclass(frozen=True, slots=True)
 class CredoConfig:
-    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and three more.
+    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and four more.
 
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware: a large rank and all candidates on a GPU.
     `ways`: an entity that several others lead to is reached by the `strongest` of these ways alone, or by each of them
     independently. `hidden` is the share of the facts that the rehearsal hides; degrees are probabilities of being among
-    facts that are missing at this rate. `rehearsed` queries of each template teach the ranking of concepts.
+    facts that are missing at this rate. `rehearsed` queries of each template teach the ranking of concepts. With
+    `told` the links that training queries tell beyond the facts are learnt as well.
     """
 
     rank: int = 0
@@ -64,6 +65,7 @@ class CredoConfig:
     ways: str = "strongest"
     hidden: float = 0.1
     rehearsed: int = 400
+    told: bool = True
 
     def __post_init__(self) -> None:
         if self.ways not in WAYS:

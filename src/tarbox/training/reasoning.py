@@ -27,6 +27,7 @@ from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.credo import Credo, CredoConfig
 from tarbox.models.evidence import Evidence
 from tarbox.models.saved import WEIGHTS
+from tarbox.training.abduction import hear
 from tarbox.training.checkpoints import State
 from tarbox.training.events import Finished, Listener, Phase, Validated, tell
 from tarbox.training.failures import explained
@@ -64,20 +65,24 @@ def train_reasoner(
     began = audience.clock()
     own = {key: value for key, value in settings.model.items() if key != "name"}
     config = read_config(CredoConfig, own, "model")
-    rest = hide(lessons.facts, settings.seed, config.hidden)
     everyone = [*audience.recorders, *audience.listeners]
     with CompileAhead() as compiling:
-        tell(audience.listeners, Phase(f"rehearsal: a predictor of {_count(rest)} of {_count(lessons.facts)} facts"))
+        kept = hide(lessons.facts, settings.seed, config.hidden)
+        told = hear(lessons.facts, kept, lessons.train if config.told else None)
+        if len(told.keys):
+            tell(audience.listeners, Phase(f"training queries tell {len(told.keys):,} links beyond the facts"))
+        whole, rest = told.whole(), told.whole(kept)
+        tell(audience.listeners, Phase(f"rehearsal: a predictor of {_count(rest)} of {_count(whole)} facts"))
         rehearsal = _predictor(settings, rest, hardware, run.part(REHEARSAL), audience.listeners, audience.clock)
         tell(audience.listeners, Phase("the predictor of all facts"))
-        predictor = _predictor(settings, lessons.facts, hardware, run.part(PREDICTOR), everyone, audience.clock)
+        predictor = _predictor(settings, whole, hardware, run.part(PREDICTOR), everyone, audience.clock)
         tell(audience.listeners, Phase("what was hidden, and how far to believe a prediction"))
-        part = Rehearsal(lessons.facts, rest, lessons.train)
+        part = Rehearsal(whole, rest, lessons.train)
         with explained(run.path):
             learnt = rehearse(rehearsal, part, config, settings.seed, compiling.wait)
     with explained(run.path):
         tell(audience.listeners, Phase("beliefs about all facts"))
-        beliefs = believe(predictor, Evidence.of(lessons.facts), learnt)
+        beliefs = believe(predictor, Evidence.of(whole), learnt, told)
         reasoner = assemble(lessons.facts, beliefs, learnt, config, settings.seed)
         if lessons.tuning is not None:
             tell(audience.listeners, Phase("degrees, by what the validation graph says"))

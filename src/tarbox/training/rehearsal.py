@@ -38,6 +38,7 @@ from tarbox.models.proposals import link_features, propose_links, propose_typing
 from tarbox.models.tempering import Temper
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
+from tarbox.training.abduction import Told
 from tarbox.training.tempering import Sample, fit_temper, sample_strongest
 
 Floats = NDArray[np.float32]
@@ -80,14 +81,19 @@ class Rehearsed:
     tempers: Mapping[Level, Temper]
 
 
-def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed) -> Beliefs:
-    """The facts, and what the predictor proposes with the degrees of the calibrators."""
+def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed, told: Told | None = None) -> Beliefs:
+    """The facts, and what the predictor proposes with the degrees of the calibrators. Where the evidence has what
+    training queries tell as well, `told` says what of it is known."""
     triples, sums = propose_links(links, evidence)
     degrees = rehearsed.links.degrees(link_features(links, evidence, triples, sums))
     typings, features = propose_typings(links, evidence)
     strengths = rehearsed.typings.degrees(features)
     held, kept = degrees >= LEAST, strengths >= LEAST
-    return Beliefs.of(evidence.facts, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
+    facts, believed = evidence.facts, (triples[held], degrees[held])
+    if told is not None:
+        facts, added = told.facts, np.full(len(told.keys), told.degree, np.float32)
+        believed = np.concatenate([believed[0], told.keys]), np.concatenate([believed[1], added])
+    return Beliefs.of(facts, evidence.sizes, believed, (typings[kept], strengths[kept]))
 
 
 def rehearse(
