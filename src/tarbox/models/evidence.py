@@ -21,7 +21,7 @@ from torch import Tensor
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.base import Sizes
-from tarbox.models.neighbours import Leads, Neighbours
+from tarbox.models.neighbours import Neighbours
 from tarbox.models.paths import Ways
 from tarbox.models.saved import sizes_of
 
@@ -112,12 +112,6 @@ class Evidence:
         """[N, 4] what the neighbours of the head lead to, and those of the tail."""
         ends = ((2 * relation + 1, head, tail), (2 * relation, tail, head))
         return np.concatenate([self.neighbours.of_links(*end) for end in ends], axis=1)
-
-    def types_alike(self, entities: Ids, concepts: Keys) -> Floats:
-        """[N, 2] whether an entity's neighbours are instances of the concept."""
-        typed, types = self.instances.concepts_of.coordinates()
-        leads = Leads.of(typed.astype(np.int64), types)
-        return self.neighbours.share(leads, np.zeros(len(entities), np.int64), entities.astype(np.int64), concepts)
 
 
 def _predict(facts: Facts, sizes: Sizes, instances: Instances) -> tuple[Floats, Floats]:

@@ -41,6 +41,21 @@ class Leads:
         first = np.flatnonzero(np.diff(ordered, prepend=-1))
         return cls(ordered[first], np.append(first, len(ordered)).astype(np.int64), far[order].astype(np.int32))
 
+    @classmethod
+    def of_links(cls, facts: Facts) -> Leads:
+        """By `directed relation * E + entity`: 2r leads from a tail to its heads, 2r + 1 from a head to its tails."""
+        width, relations = len(facts.vocabulary.entities), facts.relations.astype(np.int64)
+        near = np.concatenate([2 * relations * width + facts.tails, (2 * relations + 1) * width + facts.heads])
+        return cls.of(near, np.concatenate([facts.heads, facts.tails]))
+
+    def follow(self, keys: Keys) -> Ids:
+        """What any of these keys leads to, each once."""
+        places = np.searchsorted(self.keys, keys)
+        places = places[places < len(self.keys)]
+        places = places[np.isin(self.keys[places], keys)]
+        parts = [self.far[self.starts[place] : self.starts[place + 1]] for place in places.tolist()]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int32)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -58,10 +73,9 @@ class Neighbours:
         from tarbox.models.neighbour_kernels import find_alike
 
         width = len(facts.vocabulary.entities)
-        forward, inverse = 2 * facts.relations.astype(np.int64), 2 * facts.relations.astype(np.int64) + 1
-        directed = np.concatenate([forward, inverse])
-        near, far = np.concatenate([facts.tails, facts.heads]), np.concatenate([facts.heads, facts.tails])
-        sharing = Leads.of(directed * width + far, near)  # a link, and who has it
+        forward = 2 * facts.relations.astype(np.int64) * width
+        links = np.concatenate([forward + facts.heads, forward + width + facts.tails])
+        sharing = Leads.of(links, np.concatenate([facts.tails, facts.heads]))  # a link, and who has it
         sizes = np.diff(sharing.starts)
         weights = np.log(max(width, 1) / np.maximum(sizes, 1))
         origin = np.repeat(np.arange(len(sharing.keys)), sizes)
@@ -71,7 +85,7 @@ class Neighbours:
         offsets[having.keys + 1] = np.diff(having.starts)
         groups = (sharing.starts, sharing.far, weights)
         starts, others, likeness = find_alike((np.cumsum(offsets), having.far), groups, lengths, (MOST, WIDEST))
-        return cls(starts, others, likeness, Leads.of(directed * width + near, far), width)
+        return cls(starts, others, likeness, Leads.of_links(facts), width)
 
     def of_links(self, relations: Keys, near: Keys, far: Keys) -> Floats:
         """[N, 2] whether those like `near` lead to `far` by these directed relations; see `share`."""

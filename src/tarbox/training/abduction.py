@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tarbox.benchmark.tables import OUTSIDE, QueryTable
 from tarbox.core.ids import Level
 from tarbox.kb.facts import NO_SPLIT, Facts
+from tarbox.models.neighbours import Leads
 from tarbox.query.templates import TEMPLATES
 
 Keys = NDArray[np.int64]
@@ -109,11 +110,11 @@ def hear(facts: Facts, rest: Facts, train: QueryTable | None) -> Told:
 
 def tell(facts: Facts, train: QueryTable | None) -> Keys:
     """The keys of what training queries tell, sorted; none where all of their answers follow from the facts."""
-    found = set[int]()
-    width = len(facts.vocabulary.entities)
-    steps = Steps.of(facts)
-    chains = unexplained(list(chains_of(train)), steps) if train is not None else []
-    for _ in range(ROUNDS if chains else 0):
+    chains = unexplained(list(chains_of(train)), facts) if train is not None else []
+    if not chains:
+        return np.empty(0, np.int64)
+    found, steps, width = set[int](), Steps.of(facts), len(facts.vocabulary.entities)
+    for _ in range(ROUNDS):
         breadth = steps.breadth()
         links = {link for chain in chains for link in told_by(chain, steps, breadth)}
         for near, way, far in sorted(links):
@@ -132,13 +133,18 @@ def chains_of(train: QueryTable) -> Iterator[Chain]:
                 yield Chain(start, tuple(reversed(ways)), frozenset(answers))
 
 
-def unexplained(chains: list[Chain], steps: Steps) -> list[Chain]:
+def unexplained(chains: list[Chain], facts: Facts) -> list[Chain]:
     """Those with an answer that does not follow."""
-    for some in (chains[:: max(1, len(chains) // LOOKED_AT)], chains):
-        found = [chain for chain in some if not chain.answers <= steps.follow({chain.start}, chain.ways)]
-        if not found:
-            break
-    return found
+    links, width = Leads.of_links(facts), np.int64(len(facts.vocabulary.entities))
+
+    def lacks(chain: Chain) -> bool:
+        found = np.array([chain.start], np.int32)
+        for way in chain.ways:
+            found = links.follow(way * width + found)
+        return not chain.answers <= set(found.tolist())
+
+    some = chains[:: max(1, len(chains) // LOOKED_AT)]
+    return [chain for chain in chains if lacks(chain)] if any(map(lacks, some)) else []
 
 
 def told_by(chain: Chain, steps: Steps, breadth: dict[int, float]) -> Iterator[Link]:
