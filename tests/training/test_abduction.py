@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -95,8 +97,8 @@ def test_longer_chains_and_what_was_told_before() -> None:
     assert found == {("ann", "bornIn", "rome"), ("italy", "locatedIn", "europe")}
 
 
-def test_queries_about_all_facts_tell_nothing(bench: object) -> None:
-    benchmark = open_benchmark(bench)  # type: ignore[arg-type]
+def test_queries_about_all_facts_tell_nothing(bench: Path) -> None:
+    benchmark = open_benchmark(bench)
     facts, train = benchmark.store.facts, benchmark.table("train")
     assert not len(tell(facts, train))
     assert not len(tell(facts, None))

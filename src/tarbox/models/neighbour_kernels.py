@@ -75,19 +75,6 @@ def find_alike(having: Any, groups: Any, lengths: Any, limits: Any) -> Any:
 
 
 @_compiled
-def _find(keys: Any, key: int) -> int:
-    """The first place with this key or a later one."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@_compiled
 def weigh_alike(alike: Any, leads: Any, asked: Any, size: int, out: Any) -> None:
     """What `tarbox.models.neighbours.Neighbours.share` says; `asked` are taken in an order that keeps equal bases and
     entities together, so that what the neighbours lead to is summed once for all of them."""
@@ -104,7 +91,7 @@ def weigh_alike(alike: Any, leads: Any, asked: Any, size: int, out: Any) -> None
                 sums[far[firsts[leading[place]] : firsts[leading[place] + 1]]] = 0
             base, near, count, total = bases[row], nears[row], 0, 0.0
             for place in range(starts[near], starts[near + 1]):
-                found = _find(keys, base + others[place])
+                found = np.searchsorted(keys, base + others[place])
                 if found < len(keys) and keys[found] == base + others[place]:
                     leading[count] = found
                     count += 1
