@@ -4,18 +4,21 @@ A benchmark may have been made of more facts than there are at hand; the paper's
 queries have answers that do not follow. A *chain* (`r2 some (r1 value a)`, or one step more) with all of its answers T
 says something about the links on its way:
 
-- Nothing is known to which r1 leads from a. Whatever it is leads on into T, and nowhere else. Of the entities that r1
-  is known to lead to from anywhere, and of which that is so, the one that reaches most of T is told, if there is one.
-- One entity is known, and r1 seldom leads to two: the chain goes on from there; at its last step what T has is told.
+- *Between*: nothing is known to which r1 leads from a. Whatever it is leads on into T, and nowhere else. Of the
+  entities that r1 is known to lead to from anywhere, the one that reaches most of T is told, if there is one.
+- *Last*: one entity is known, and r1 seldom leads to two: the chain goes on from there; at its last step what T has
+  is told.
 
-What is told is not known: it is learnt from and believed, as far as such tellings proved right about hidden facts.
+Nothing is told that would lead *any* chain beyond its answers. What is told is not known: it is learnt from and
+believed, as far as such tellings proved right about hidden facts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Final, NamedTuple, final
 
 import numpy as np
@@ -28,19 +31,27 @@ from tarbox.models.neighbours import Leads
 from tarbox.query.templates import TEMPLATES
 
 Keys = NDArray[np.int64]
+Floats = NDArray[np.float32]
 Link = tuple[int, int, int]
 """(from, directed relation, to): relation 2r leads from a tail to its heads, 2r + 1 from a head to its tails."""
 
 CHAINS: Final = frozenset(TEMPLATES[name].shape for name in ("2p", "3p"))
 LOOKED_AT: Final = 200
 """Where so many chains, spread over all, have no answer that does not follow, none has."""
-ROUNDS: Final = 2
-"""What the first round tells is known in the second."""
+ROUNDS: Final = 3
+"""What one round tells is known in the next."""
 SELDOM: Final = 1.5
 """A relation that leads to no more on average is taken to lead to one."""
 ENOUGH: Final = 30
 UNSURE: Final = 0.5
 """How far tellings are believed where fewer than `ENOUGH` could be checked."""
+
+
+class Why(IntEnum):
+    """Which of the two rules tells a link."""
+
+    BETWEEN = 0
+    LAST = 1
 
 
 class Chain(NamedTuple):
@@ -74,7 +85,7 @@ class Steps:
             self.leads[start, directed].add(end)
             self.reached[directed].add(end)
 
-    def follow(self, starts: set[int] | frozenset[int], ways: tuple[int, ...]) -> set[int]:
+    def follow(self, starts: Iterable[int], ways: tuple[int, ...]) -> set[int]:
         now = set(starts)
         for way in ways:
             now = set().union(*(self.leads.get((entity, way), ()) for entity in now))
@@ -88,6 +99,47 @@ class Steps:
         return {way: float(np.mean(counts)) for way, counts in sizes.items()}
 
 
+Onward = set[tuple[tuple[int, ...], frozenset[int]]]
+"""Ways that chains go on, each with the answers that it must not lead beyond."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """The chains that are known to pass an entity and leave it by a directed relation: `onward` has how they go on
+    after that, `ends` what all those whose last step it is have in common."""
+
+    steps: Steps
+    onward: dict[tuple[int, int], Onward]
+    ends: dict[tuple[int, int], frozenset[int]]
+
+    @classmethod
+    def of(cls, chains: Iterable[Chain], steps: Steps) -> Passages:
+        onward: dict[tuple[int, int], Onward] = defaultdict(set)
+        ends: dict[tuple[int, int], frozenset[int]] = {}
+        for chain in chains:
+            now = {chain.start}
+            for place, way in enumerate(chain.ways[:-1], 1):
+                for entity in now:
+                    onward[entity, way].add((chain.ways[place:], chain.answers))
+                now = steps.follow(now, (way,))
+            for entity in now:
+                last = entity, chain.ways[-1]
+                ends[last] = ends[last] & chain.answers if last in ends else chain.answers
+        return cls(steps, dict(onward), ends)
+
+    def allow(self, link: Link) -> bool:
+        """Whether no chain would lead beyond its answers by this link."""
+        near, way, far = link
+        return self._allow(near, way, far) and self._allow(far, way ^ 1, near)
+
+    def _allow(self, near: int, way: int, far: int) -> bool:
+        if (end := self.ends.get((near, way))) is not None and far not in end:
+            return False
+        passing = self.onward.get((near, way), ())
+        return all(self.steps.follow((far,), ways) <= answers for ways, answers in passing)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -95,7 +147,7 @@ class Told:
 
     facts: Facts
     keys: Keys
-    degree: float
+    degrees: Floats
 
     def whole(self, facts: Facts | None = None) -> Facts:
         """The facts, or others in their place, with all that is told."""
@@ -104,24 +156,26 @@ class Told:
 
 def hear(facts: Facts, rest: Facts, train: QueryTable | None) -> Told:
     """What training queries tell, believed as far as it is right where they are asked about the rest of the facts."""
-    keys = tell(facts, train)
-    return Told(facts, keys, share_right(facts, rest, train) if len(keys) else 0.0)
+    told = tell(facts, train)
+    shares = share_right(facts, rest, train) if told else {}
+    keys = np.array(sorted(told), np.int64)
+    return Told(facts, keys, np.array([shares[told[key]] for key in keys.tolist()], np.float32))
 
 
-def tell(facts: Facts, train: QueryTable | None) -> Keys:
-    """The keys of what training queries tell, sorted; none where all of their answers follow from the facts."""
-    chains = unexplained(list(chains_of(train)), facts) if train is not None else []
-    if not chains:
-        return np.empty(0, np.int64)
-    found, steps, width = set[int](), Steps.of(facts), len(facts.vocabulary.entities)
-    for _ in range(ROUNDS):
-        breadth = steps.breadth()
-        links = {link for chain in chains for link in told_by(chain, steps, breadth)}
-        for near, way, far in sorted(links):
+def tell(facts: Facts, train: QueryTable | None) -> dict[int, Why]:
+    """The keys of what training queries tell; none where all of their answers follow from the facts."""
+    chains = list(chains_of(train)) if train is not None else []
+    open_ = unexplained(chains, facts)
+    found, steps, width = dict[int, Why](), Steps.of(facts) if open_ else Steps(), len(facts.vocabulary.entities)
+    for _ in range(ROUNDS if open_ else 0):
+        breadth, passages = steps.breadth(), Passages.of(chains, steps)
+        links = {link: why for chain in open_ for why, link in told_by(chain, passages, breadth)}
+        for (near, way, far), why in sorted(links.items()):
             head, tail = (near, far) if way & 1 else (far, near)
-            found.add(((way >> 1) * width + head) * width + tail)
+            found[((way >> 1) * width + head) * width + tail] = why
             steps.add((near, way, far))
-    return np.array(sorted(found), np.int64)
+        open_ = [chain for chain in open_ if not chain.answers <= steps.follow((chain.start,), chain.ways)]
+    return found
 
 
 def chains_of(train: QueryTable) -> Iterator[Chain]:
@@ -147,50 +201,56 @@ def unexplained(chains: list[Chain], facts: Facts) -> list[Chain]:
     return [chain for chain in chains if lacks(chain)] if any(map(lacks, some)) else []
 
 
-def told_by(chain: Chain, steps: Steps, breadth: dict[int, float]) -> Iterator[Link]:
-    """The links that a chain tells."""
+def told_by(chain: Chain, passages: Passages, breadth: dict[int, float]) -> Iterator[tuple[Why, Link]]:
+    """The links that a chain tells, and why."""
     start, (first, *others), answers = chain
-    onward = tuple(others)
+    steps, onward = passages.steps, tuple(others)
     known = steps.leads.get((start, first), set())
     if not known:
-        if (between := _between(chain, steps)) is not None:
-            yield start, first, between
+        if (between := _between(start, first, passages)) is not None:
+            yield Why.BETWEEN, (start, first, between)
     elif len(known) == 1 and breadth[first] <= SELDOM:
         (entity,) = known
         if len(onward) > 1:
-            yield from told_by(Chain(entity, onward, answers), steps, breadth)
+            yield from told_by(Chain(entity, onward, answers), passages, breadth)
         else:
             for answer in (answers - steps.leads.get((entity, onward[0]), set())) & steps.reached[onward[0]]:
-                yield entity, onward[0], answer
+                if passages.allow(link := (entity, onward[0], answer)):
+                    yield Why.LAST, link
 
 
-def _between(chain: Chain, steps: Steps) -> int | None:
-    """The entity after the first step: it alone leads to most of the answers, and to nothing else."""
-    back = tuple(way ^ 1 for way in reversed(chain.ways[1:]))
+def _between(start: int, first: int, passages: Passages) -> int | None:
+    """The entity after the first step: it alone leads to most of the answers of all chains that take that step."""
+    steps, taken = passages.steps, passages.onward[start, first]
+    might = set().union(*(steps.follow(answers, _back(ways)) for ways, answers in taken))
     most, found = 0, list[int]()
-    for entity in steps.follow(chain.answers, back) & steps.reached[chain.ways[0]]:
-        led = steps.follow({entity}, chain.ways[1:])
-        if led <= chain.answers and len(led) >= most:
-            found = [entity] if len(led) > most else [*found, entity]
-            most = len(led)
+    for entity in might & steps.reached[first]:
+        reached = sum(len(steps.follow((entity,), ways) & answers) for ways, answers in taken)
+        if reached >= most and passages.allow((start, first, entity)):
+            found = [entity] if reached > most else [*found, entity]
+            most = reached
     return found[0] if len(found) == 1 else None
 
 
-def share_right(facts: Facts, rest: Facts, train: QueryTable | None) -> float:
+def _back(ways: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(way ^ 1 for way in reversed(ways))
+
+
+def share_right(facts: Facts, rest: Facts, train: QueryTable | None) -> dict[Why, float]:
     """How often the rest of the facts is told rightly what was hidden: of the links told where all that an entity has
     of a relation was hidden, the share that was."""
     width = len(facts.vocabulary.entities)
     whole, left = Steps.of(facts), Steps.of(rest)
-    checked = right = 0
-    for key in tell(rest, train).tolist():
+    checked, right = dict.fromkeys(Why, 0), dict.fromkeys(Why, 0)
+    for key, why in tell(rest, train).items():
         relation, pair = divmod(key, width * width)
         head, tail = divmod(pair, width)
         for near, way, far in ((head, 2 * relation + 1, tail), (tail, 2 * relation, head)):
             hidden = whole.leads.get((near, way), set())
             if hidden and not left.leads.get((near, way)):
-                checked += 1
-                right += far in hidden
-    return right / checked if checked >= ENOUGH else UNSURE
+                checked[why] += 1
+                right[why] += far in hidden
+    return {why: right[why] / checked[why] if checked[why] >= ENOUGH else UNSURE for why in Why}
 
 
 def with_links(facts: Facts, keys: Keys) -> Facts:

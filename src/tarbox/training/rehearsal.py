@@ -91,7 +91,7 @@ def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed, told: Told
     held, kept = degrees >= LEAST, strengths >= LEAST
     facts, believed = evidence.facts, (triples[held], degrees[held])
     if told is not None:
-        facts, added = told.facts, np.full(len(told.keys), told.degree, np.float32)
+        facts, added = told.facts, told.degrees
         believed = np.concatenate([believed[0], told.keys]), np.concatenate([believed[1], added])
     return Beliefs.of(facts, evidence.sizes, believed, (typings[kept], strengths[kept]))
 
