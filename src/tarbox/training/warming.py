@@ -1,8 +1,8 @@
 """Compiling what a rehearsal runs, while something else is running.
 
 The loops of a rehearsal are machine code that numba makes when they are first called, which takes half a minute once
-per machine. `CompileAhead` has another process make it, beside the training of the predictors, which leaves processors
-idle; numba keeps what is compiled on disk, where both find it.
+per machine. `CompileAhead` has other processes make it, one for each of `PARTS`, beside the training of the predictors,
+which leaves processors idle; numba keeps what is compiled on disk, where all find it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, final
 
@@ -24,6 +25,7 @@ from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.beliefs import Beliefs
 from tarbox.models.credo import CredoConfig
 from tarbox.models.evidence import Evidence
+from tarbox.models.saved import sizes_of
 from tarbox.training.rehearsal import (
     Rehearsal,
     assemble,
@@ -34,35 +36,37 @@ from tarbox.training.rehearsal import (
 )
 
 PATIENCE: Final = 60.0
-"""Seconds that a rehearsal waits for the other process before it compiles by itself."""
+"""Seconds that a rehearsal waits for the other processes before it compiles by itself."""
 
 
 @final
 class CompileAhead:
-    """While this is open another process compiles, where there is anything to compile and a processor for it."""
+    """While this is open other processes compile, where there is anything to compile and a processor for it."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         if (os.cpu_count() or 1) > 1 and not all(map(os.path.exists, kept_code())):
-            command = [sys.executable, "-m", __name__]
             quiet = subprocess.DEVNULL
-            self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+            for part in PARTS:
+                command = [sys.executable, "-m", __name__, part]
+                self._processes.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
         return self
 
     def wait(self) -> None:
-        """Until it is done, but not for ever: what it leaves is compiled by whoever needs it."""
-        if self._process is not None:
+        """Until they are done, but not for ever: what they leave is compiled by whoever needs it."""
+        end = time.monotonic() + PATIENCE
+        for process in self._processes:
             try:
-                self._process.wait(PATIENCE)
+                process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                process.kill()
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        for process in self._processes:
+            process.kill()
+            process.wait()
 
 
 def kept_code() -> Iterator[Path]:
@@ -78,20 +82,28 @@ def kept_code() -> Iterator[Path]:
         yield Path(function._cache._cache_file._index_path)
 
 
-def rehearse_a_little() -> None:
-    """Call everything once, over a graph of a few facts."""
+def few_facts() -> tuple[Facts, Facts]:
+    """A graph, and the rest of it when some is hidden."""
     size = 24
     vocabulary = Vocabulary.of(*([f"{kind}{number:02}" for number in range(size)] for kind in "ecr"))
     chain = [(head, relation, (head * 5 + relation + 1) % size) for head in range(size) for relation in range(3)]
     typings = [(entity, entity % 5) for entity in range(size)]
     facts = Facts.of(vocabulary, chain, typings, [(0, 6), (1, 6)])
-    rest = hide(facts, 0, 0.2)
-    evidence = Evidence.of(rest)
-    pair = np.zeros(1, np.int64)
+    return facts, hide(facts, 0, 0.2)
+
+
+def gather_evidence() -> None:
+    """Call once what makes the features of proposals."""
+    evidence, pair = Evidence.of(few_facts()[1]), np.zeros(1, np.int64)
     evidence.ways.features(pair, pair, pair)
     evidence.alike(pair, pair, pair)
+
+
+def ask_queries() -> None:
+    """Call once what draws queries and answers them."""
+    facts, rest = few_facts()
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
-    reasoner = assemble(rest, Beliefs.of(rest, evidence.sizes, nothing, nothing), None, CredoConfig(), 0)
+    reasoner = assemble(rest, Beliefs.of(rest, sizes_of(rest), nothing, nothing), None, CredoConfig(), 0)
     later = Index.of(facts, rest)
     usual = [(shape, draw_usual(later, shape, 2, 0)) for shape in rehearsed_shapes(None)]
     for level in Level:
@@ -99,5 +111,8 @@ def rehearse_a_little() -> None:
     list(rehearse_queries(reasoner, Rehearsal(facts, rest), later, usual, 2, 0))
 
 
+PARTS: Final[Mapping[str, Callable[[], None]]] = {"evidence": gather_evidence, "queries": ask_queries}
+
+
 if __name__ == "__main__":
-    rehearse_a_little()
+    PARTS[sys.argv[1]]()
