@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.core.errors import ConfigError
+from tarbox.core.errors import ConfigError, QueryTooLarge, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
@@ -27,10 +28,11 @@ from tarbox.kb.facts import Facts, Ids
 from tarbox.models.beliefs import BeliefAlgebra, Beliefs, Edges
 from tarbox.models.calibration import Calibrator, sigmoid
 from tarbox.models.counting import PriorAlgebra, Priors
-from tarbox.models.describing import Asked, Describer, raise_to_narrower
+from tarbox.models.describing import FEATURES, Asked, Describer, raise_to_narrower
 from tarbox.models.scorer import Believed, Rehearsed
 from tarbox.models.tempering import Temper, survey
-from tarbox.query.algebra import Query, slots
+from tarbox.query.algebra import Or, Query, slots
+from tarbox.query.rewrites import disjunctive_normal_form
 
 Floats = NDArray[np.float32]
 Scores = NDArray[np.float64]
@@ -41,6 +43,8 @@ _CELLS: Final = 1 << 24
 WAYS: Final = ("strongest", "independent")
 WEIGHING: Final = "members"
 """The name, among the arrays of a run, of the temper of members that count towards concepts."""
+MOST_ALTERNATIVES: Final = 8
+"""A union of more is described as a whole."""
 TINY: Final = 1e-12
 """What a prior adds to a degree: it orders candidates that are equal otherwise."""
 
@@ -190,7 +194,19 @@ class Credo(Rehearsed):
         return scores
 
     def _describe(self, asked: Asked) -> tuple[Floats, Floats]:
-        """([B, C] the degrees of all concepts as if none were known, [B, C] their expected numbers of members)."""
+        """([B, C] the degrees of all concepts as if none were known, [B, C] their expected numbers of members).
+
+        The concepts of a union are those of its alternatives, each of which is judged by itself.
+        """
+        parts = alternatives(asked.shape)
+        if not parts:
+            return self._judge(asked)
+        lacking = np.ones((len(asked.ids), self.index.concepts), np.float32)
+        for shape, columns in parts:
+            lacking *= 1 - self._judge(self.weigh(self.ask(shape, asked.ids[:, columns])))[0]
+        return 1 - lacking, self.describer.expect(asked, self.beliefs)
+
+    def _judge(self, asked: Asked) -> tuple[Floats, Floats]:
         features, expected = self.describer.describe(asked, self.beliefs)
         if self.ranking is None:
             found = np.minimum(np.exp(features[:, :, 3]), 1.0)
@@ -233,6 +249,8 @@ class Credo(Rehearsed):
         beliefs = Beliefs(starts, near, far, degrees, edges["concepts"], edges["members"])
         describer = Describer.of(index, arrays["describer/weights"].astype(np.float32))
         ranking = Calibrator.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
+        if ranking is not None and len(ranking.mean) != FEATURES:
+            raise StoreVersion("an earlier version of tarbox trained this run, with other features: train it again.")
         found = cls.of(index, beliefs, describer, ranking, config.ways)
         tempers = {
             name: Temper.of_arrays(arrays, f"temper-{name}/")
@@ -241,6 +259,24 @@ class Credo(Rehearsed):
         }
         levels = {level: tempers[level.value] for level in Level if level.value in tempers}
         return replace(found, weighing=tempers.get(WEIGHING), tempers=levels)
+
+
+@lru_cache(1024)
+def alternatives(shape: Query) -> tuple[tuple[Query, list[int]], ...]:
+    """The conjunctive queries whose union a shape is, each with the places of its slots among those of the shape; none
+    where it is no union, or one of too many.
+
+    >>> from tarbox.query.templates import TEMPLATES
+    >>> [columns for _, columns in alternatives(TEMPLATES["up"].shape)]  # ?r1 some ((?r2 value ?e1) or (?r3 value ?e2))
+    [[0, 1, 2], [0, 3, 4]]
+    """
+    try:
+        normal = disjunctive_normal_form(shape, MOST_ALTERNATIVES)
+    except QueryTooLarge:
+        return ()
+    places = {slot.name: place for place, slot in enumerate(slots(shape))}
+    parts = normal.operands if isinstance(normal, Or) else ()
+    return tuple((part, [places[slot.name] for slot in slots(part)]) for part in parts)
 
 
 def _survey(shape: Query, degrees_BN: Floats, known: Rows) -> Surveyed:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final, final
 
@@ -27,7 +27,9 @@ Floats = NDArray[np.float32]
 
 LEAST_MEMBER: Final = 1e-5
 """Members of a query's set below this degree are not asked for their concepts."""
-FEATURES: Final = 17
+FEATURES: Final = 18
+FLATTER: Final = 0.5
+"""The power of the degrees by which members share a query: the best guesses count for less than their degrees say."""
 
 
 @final
@@ -77,7 +79,7 @@ class Describer:
     def describe(self, asked: Asked, beliefs: Beliefs) -> tuple[Floats, Floats]:
         """([B, C, F] the features, [B, C] the expected number of members in each concept)."""
         size, concepts = len(asked.ids), self.index.concepts
-        sums = self._sums(asked, beliefs)
+        sums = self._sums(asked, asked.known(), beliefs)
         known_BC = np.zeros((size, concepts), np.float32)
         known_BC[asked.concepts.coordinates()] = 1.0
         total = np.log(1e-6 - np.expm1(-sums[:, :3].sum(1)))
@@ -98,12 +100,25 @@ class Describer:
         out[:, :, 14] = np.log(1e-6 + sums[:, 4])
         out[:, :, 15] = out[:, :, 6] - self.shares
         out[:, :, 16] = np.log1p(asked.sets_BE.sum(1))[:, None]
+        out[:, :, 17] = np.log(1e-5 + self._shares(asked, beliefs))
         return out, sums[:, 4]
 
-    def _sums(self, asked: Asked, beliefs: Beliefs) -> Floats:
+    def expect(self, asked: Asked, beliefs: Beliefs) -> Floats:
+        """[B, C] the expected number of members in each concept."""
+        return self._sums(asked, asked.known(), beliefs)[:, 4]
+
+    def _shares(self, asked: Asked, beliefs: Beliefs) -> Floats:
+        """[B, C] the share of each concept in what is not known, if its members share it by powers of degrees."""
+        parts = np.power(asked.sets_BE, np.float32(FLATTER))
+        parts[asked.entities.coordinates()] = 0.0
+        inside = self._sums(replace(asked, sets_BE=parts), np.zeros(parts.shape, np.bool_), beliefs)[:, 4]
+        found: Floats = inside / np.maximum(parts.sum(1, keepdims=True), 1e-9)
+        return found
+
+    def _sums(self, asked: Asked, known: NDArray[np.bool_], beliefs: Beliefs) -> Floats:
         from tarbox.models.belief_kernels import gather_concepts
 
-        typings, known = beliefs.concepts, asked.known()
+        typings = beliefs.concepts
         sums = np.zeros((len(asked.ids), 5, self.index.concepts), np.float32)
 
         def work(rows: slice) -> None:
