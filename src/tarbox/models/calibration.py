@@ -25,6 +25,8 @@ ENOUGH: Final = 200
 """With fewer true samples than this the network has no hidden layer."""
 BATCH: Final = 1 << 14
 BLOCK: Final = 1 << 18
+MEASURED: Final = 200_000
+"""Rows, or somewhat more, that tell means and deviations."""
 
 
 @final
@@ -131,7 +133,7 @@ def fit_network(
     inputs = ((torch.from_numpy(features_NF) - torch.from_numpy(mean)) / torch.from_numpy(deviation)).to(fit.device)
     network = _build(inputs.shape[-1], fit.hidden, fit.start, fit.seed).to(fit.device)
     random = torch.Generator(fit.device).manual_seed(fit.seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2, fused=fit.device != "cpu")
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(fit.steps, 1))
     for _ in range(fit.steps):
         rows = torch.randint(len(inputs), (fit.batch,), generator=random, device=fit.device)
@@ -145,10 +147,11 @@ def fit_network(
 
 
 def _moments(features_NF: Floats) -> tuple[Floats, Floats]:
-    """[F] each: means and deviations, 0 and 1 of nothing; one of 0 is no divisor."""
+    """[F] each: means and deviations of rows spread over all, 0 and 1 of nothing; one of 0 is no divisor."""
     if not len(features_NF):
         return np.zeros(features_NF.shape[1], np.float32), np.ones(features_NF.shape[1], np.float32)
-    mean, deviation = features_NF.mean(0, dtype=np.float64), features_NF.std(0, dtype=np.float64)
+    some = features_NF[:: max(1, len(features_NF) // MEASURED)]
+    mean, deviation = some.mean(0, dtype=np.float64), some.std(0, dtype=np.float64)
     return mean.astype(np.float32), np.maximum(deviation, 1e-3).astype(np.float32)
 
 

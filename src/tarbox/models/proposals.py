@@ -17,10 +17,13 @@ from torch import Tensor
 
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Ids
+from tarbox.models.beliefs import share_out
 from tarbox.models.complex import Complex, multiply
 from tarbox.models.evidence import Counts, Evidence, Keys, distinct
 
 Floats = NDArray[np.float32]
+Sizes = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""[R] each: assertions, distinct heads, distinct tails."""
 
 LEAST_LIKELY: Final = 0.05
 """Below this prediction an entity that does not have a relation is not asked for it."""
@@ -28,6 +31,7 @@ LEAST_SHARE: Final = 2e-3
 MOST: Final = 64
 """Candidates with a smaller share of the softmax, or beyond so many of one row, are not proposed."""
 FLOOR: Final = -12.0
+FEATURES: Final = 23
 _CELLS: Final = 1 << 26
 
 
@@ -73,36 +77,48 @@ def propose_links(links: Complex, evidence: Evidence) -> tuple[Keys, Sums]:
 def link_features(links: Complex, evidence: Evidence, triples: Keys, sums: Sums) -> Floats:
     """[N, 23] of facts by key: shares and scores in both directions, what is known of both ends and of the relation,
     the ways that are known between the ends, what entities like them have."""
-    width = evidence.sizes.entities
-    relation, head, tail = split_triples(triples, width)
+    relation, head, tail = split_triples(triples, evidence.sizes.entities)
+    scores, sizes = _pair_scores(links, relation, head, tail), _relation_sizes(evidence)
+    out = np.empty((len(triples), FEATURES), np.float32)
+
+    def work(rows: slice) -> None:
+        to_tail, to_head = (column[rows] for column in scores)
+        out[rows] = _link_features(evidence, (relation[rows], head[rows], tail[rows]), (to_tail, to_head), sums, sizes)
+
+    share_out(work, len(triples), FEATURES)
+    return out
+
+
+def _link_features(
+    evidence: Evidence, facts: tuple[Keys, Keys, Keys], scores: tuple[Floats, Floats], sums: Sums, sizes: Sizes
+) -> Floats:
+    """[N, 23] of facts whose scores are known: of the tail seen from the head, and of the head seen from the tail."""
+    (relation, head, tail), (to_tail, to_head), width = facts, scores, evidence.sizes.entities
     forward, inverse = 2 * relation, 2 * relation + 1  # what leads to the head, what leads to the tail
-    to_tail, to_head = _pair_scores(links, relation, head, tail)
     shares = [
         np.clip(np.nan_to_num(scores - sums[ways * width + ends], nan=FLOOR), FLOOR, 0.0)
         for scores, ways, ends in ((to_tail, inverse, head), (to_head, forward, tail))
     ]
-    count, sources, targets = _relation_sizes(evidence)
-    return np.stack(
-        [
-            *shares,
-            np.logaddexp(*shares),
-            to_tail,
-            to_head,
-            np.log1p(evidence.having[inverse * width + head]),
-            np.log1p(evidence.having[forward * width + tail]),
-            evidence.relations_ED[head, inverse],
-            evidence.relations_ED[tail, forward],
-            np.log1p(evidence.reached[inverse * width + tail]),
-            np.log1p(evidence.reached[forward * width + head]),
-            np.log1p(count)[relation],
-            (np.log1p(count) - np.log1p(sources))[relation],
-            (np.log1p(count) - np.log1p(targets))[relation],
-            (evidence.having[inverse * width + head] == 0).astype(np.float32),
-            *evidence.ways.features(relation, head, tail).T,
-            *evidence.alike(relation, head, tail).T,
-        ],
-        axis=1,
-    ).astype(np.float32)
+    count, sources, targets = sizes
+    columns = [
+        *shares,
+        np.logaddexp(*shares),
+        to_tail,
+        to_head,
+        np.log1p(evidence.having[inverse * width + head]),
+        np.log1p(evidence.having[forward * width + tail]),
+        evidence.relations_ED[head, inverse],
+        evidence.relations_ED[tail, forward],
+        np.log1p(evidence.reached[inverse * width + tail]),
+        np.log1p(evidence.reached[forward * width + head]),
+        np.log1p(count)[relation],
+        (np.log1p(count) - np.log1p(sources))[relation],
+        (np.log1p(count) - np.log1p(targets))[relation],
+        (evidence.having[inverse * width + head] == 0).astype(np.float32),
+        *evidence.ways.features(relation, head, tail).T,
+        *evidence.alike(relation, head, tail).T,
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
 
 
 @torch.no_grad()
@@ -203,8 +219,7 @@ def split_triples(triples: Keys, entities: int) -> tuple[Keys, Keys, Keys]:
     return relation, head, tail
 
 
-def _relation_sizes(evidence: Evidence) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """[R] each: assertions, distinct heads, distinct tails."""
+def _relation_sizes(evidence: Evidence) -> Sizes:
     width, count = evidence.sizes.entities, evidence.sizes.relations
     distinct = np.bincount(evidence.having.keys // max(width, 1), minlength=2 * count)
     return np.bincount(evidence.facts.relations, minlength=count), distinct[1::2], distinct[0::2]
