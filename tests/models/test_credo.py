@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from belief_models import credo_of, random_ranking
 
-from tarbox.core.errors import ConfigError
+from tarbox.core.errors import ConfigError, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo import WAYS, Credo, CredoConfig
-from tarbox.query.algebra import Query, slots
+from tarbox.models.credo import MOST_ALTERNATIVES, WAYS, Credo, CredoConfig, alternatives
+from tarbox.models.describing import FEATURES
+from tarbox.query.algebra import Or, Query, slots
 from tarbox.query.templates import TEMPLATES, template
 
 SHAPES = {name: given.shape for name, given in TEMPLATES.items()} | {
@@ -132,6 +133,43 @@ def test_what_is_saved_scores_the_same(reasoner: Credo, facts: Facts, name: str)
         np.testing.assert_array_equal(again.degrees(SHAPES[name], rows(SHAPES[name]), level), degrees)
     assert set(again.tempers) == set(reasoner.tempers)
     assert (again.weighing is None) is (reasoner.weighing is None)
+
+
+UNIONS = {
+    "2u": ([("1p", [0, 1]), ("1p", [2, 3])]),
+    "up": ([("2p", [0, 1, 2]), ("2p", [0, 3, 4])]),
+}
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_the_concepts_of_a_union_are_those_of_its_alternatives(reasoner: Credo, name: str) -> None:
+    """What neither has is what the union lacks; what one of them knows is known."""
+    ids = rows(SHAPES[name], 40)
+    lacking, known = np.ones((40, 6)), np.zeros((40, 6), np.bool_)
+    for part, columns in UNIONS[name]:
+        asked = reasoner.weigh(reasoner.ask(SHAPES[part], ids[:, columns]))
+        lacking *= 1 - reasoner._judge(asked)[0]
+        known[asked.concepts.coordinates()] = True
+    scores = reasoner.score(SHAPES[name], ids, Level.CONCEPT)
+    assert known.any()
+    assert not known.all()
+    assert scores[~known] == pytest.approx(1 - lacking[~known], abs=1e-6)
+    assert (scores[known] > 1).all()
+
+
+def test_a_union_of_too_many_is_described_as_a_whole(facts: Facts) -> None:
+    wide = template("wide", " or ".join(f"(?r{n} value ?e{n})" for n in range(1, MOST_ALTERNATIVES + 2))).shape
+    assert not alternatives(wide)
+    assert len(alternatives(Or(wide.operands[:MOST_ALTERNATIVES]))) == MOST_ALTERNATIVES
+    assert not alternatives(SHAPES["2i"])
+    reasoner = credo_of(facts)
+    assert (reasoner.degrees(wide, rows(wide), Level.CONCEPT) <= 1).all()
+
+
+def test_a_run_with_other_features_is_of_an_earlier_version(facts: Facts) -> None:
+    arrays = credo_of(facts, ranking=random_ranking(width=FEATURES - 1)).arrays()
+    with pytest.raises(StoreVersion, match="train it again"):
+        Credo.of_arrays(facts, arrays, CredoConfig())
 
 
 def test_independent_ways_are_never_weaker(facts: Facts) -> None:

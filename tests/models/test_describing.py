@@ -93,6 +93,25 @@ def test_sums_over_members(reasoner: Credo, name: str) -> None:
 
 
 @NAMES
+def test_what_is_not_known_is_shared_out(reasoner: Credo, name: str) -> None:
+    """Among the members, by the roots of their degrees; each gives its part to all of its concepts."""
+    shape = SHAPES[name]
+    asked = reasoner.ask(shape, rows(shape))
+    features, expected = reasoner.describer.describe(asked, reasoner.beliefs)
+    assert reasoner.describer.expect(asked, reasoner.beliefs) == pytest.approx(expected)
+    for row in range(9):
+        known = set(asked.entities[row].tolist())
+        parts = {e: math.sqrt(asked.sets_BE[row, e]) for e in range(ENTITIES) if e not in known}
+        inside = np.zeros(CONCEPTS)
+        for entity, part in parts.items():
+            if part >= LEAST_MEMBER:
+                for concept, degree in listed(reasoner.beliefs.concepts, entity):
+                    inside[concept] += part * degree
+        wanted = np.log(1e-5 + inside / max(sum(parts.values()), 1e-9))
+        assert features[row, :, 17] == pytest.approx(wanted, abs=1e-4)
+
+
+@NAMES
 def test_the_prior_is_that_of_counting(reasoner: Credo, name: str) -> None:
     """Counting scores the number of known instances plus its prior."""
     shape, facts = SHAPES[name], reasoner.index.facts
