@@ -93,3 +93,15 @@ def gather_concepts(
                 chance = min(chance, np.float32(0.999999))
                 sums_BKC[row, kind, concept] -= np.log1p(-chance)
                 sums_BKC[row, 3, concept] = max(sums_BKC[row, 3, concept], chance)
+
+
+@_compiled
+def gather_shares(typings: Typings, parts_BE: Floats, least: float, sums_BC: Floats) -> None:
+    """The sum of the parts of each concept's instances, by row."""
+    offsets, concepts, degrees = typings
+    for row in range(len(parts_BE)):
+        for entity in range(parts_BE.shape[1]):
+            part = parts_BE[row, entity]
+            if part >= least:
+                for place in range(offsets[entity], offsets[entity + 1]):
+                    sums_BC[row, concepts[place]] += part * degrees[place]

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final, final
 
@@ -79,7 +79,7 @@ class Describer:
     def describe(self, asked: Asked, beliefs: Beliefs) -> tuple[Floats, Floats]:
         """([B, C, F] the features, [B, C] the expected number of members in each concept)."""
         size, concepts = len(asked.ids), self.index.concepts
-        sums = self._sums(asked, asked.known(), beliefs)
+        sums = self._sums(asked, beliefs)
         known_BC = np.zeros((size, concepts), np.float32)
         known_BC[asked.concepts.coordinates()] = 1.0
         total = np.log(1e-6 - np.expm1(-sums[:, :3].sum(1)))
@@ -105,20 +105,28 @@ class Describer:
 
     def expect(self, asked: Asked, beliefs: Beliefs) -> Floats:
         """[B, C] the expected number of members in each concept."""
-        return self._sums(asked, asked.known(), beliefs)[:, 4]
+        return self._sums(asked, beliefs)[:, 4]
 
     def _shares(self, asked: Asked, beliefs: Beliefs) -> Floats:
         """[B, C] the share of each concept in what is not known, if its members share it by powers of degrees."""
-        parts = np.power(asked.sets_BE, np.float32(FLATTER))
+        from tarbox.models.belief_kernels import gather_shares
+
+        parts, typings = np.power(asked.sets_BE, np.float32(FLATTER)), beliefs.concepts
         parts[asked.entities.coordinates()] = 0.0
-        inside = self._sums(replace(asked, sets_BE=parts), np.zeros(parts.shape, np.bool_), beliefs)[:, 4]
+        inside = np.zeros((len(parts), self.index.concepts), np.float32)
+
+        def work(rows: slice) -> None:
+            columns = (typings.offsets, typings.columns, typings.degrees)
+            gather_shares(columns, parts[rows], LEAST_MEMBER, inside[rows])
+
+        share_out(work, *parts.shape)
         found: Floats = inside / np.maximum(parts.sum(1, keepdims=True), 1e-9)
         return found
 
-    def _sums(self, asked: Asked, known: NDArray[np.bool_], beliefs: Beliefs) -> Floats:
+    def _sums(self, asked: Asked, beliefs: Beliefs) -> Floats:
         from tarbox.models.belief_kernels import gather_concepts
 
-        typings = beliefs.concepts
+        typings, known = beliefs.concepts, asked.known()
         sums = np.zeros((len(asked.ids), 5, self.index.concepts), np.float32)
 
         def work(rows: slice) -> None:

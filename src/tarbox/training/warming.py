@@ -73,11 +73,11 @@ def kept_code() -> Iterator[Path]:
     """Where numba keeps the functions that a rehearsal calls; those that they call are kept with them."""
     from tarbox.benchmark.kernels import sample_block
     from tarbox.execution.kernels import run
-    from tarbox.models.belief_kernels import follow, gather_concepts
+    from tarbox.models.belief_kernels import follow, gather_concepts, gather_shares
     from tarbox.models.neighbour_kernels import weigh_alike
     from tarbox.models.path_kernels import describe_facts
 
-    functions: Sequence[Any] = (sample_block, run, describe_facts, weigh_alike, follow, gather_concepts)
+    functions: Sequence[Any] = (sample_block, run, describe_facts, weigh_alike, follow, gather_concepts, gather_shares)
     for function in functions:
         yield Path(function._cache._cache_file._index_path)
 
