@@ -32,6 +32,10 @@ SELDOM: Final = 1.5
 """A relation that leads to no more on average is taken to lead to one."""
 
 
+CROWD: Final = 1000
+"""A chain that passes more entities at once says nothing about them: it would take too long to hear it."""
+
+
 class Why(IntEnum):
     """What tells a link.
 
@@ -173,9 +177,12 @@ class Bounds:
                 for entity in now:
                     onward[entity, way].add((chain.ways[place:], chain.answers))
                 now = steps.follow(now, (way,))
-            for entity in now:
-                last = entity, chain.ways[-1]
-                ends[last] = ends[last] & chain.answers if last in ends else chain.answers
+                if len(now) > CROWD:
+                    break
+            else:
+                for entity in now:
+                    last = entity, chain.ways[-1]
+                    ends[last] = ends[last] & chain.answers if last in ends else chain.answers
         return cls(steps, kinds, steps.narrow(), dict(onward), ends, beside)
 
     def allow(self, link: Link) -> bool:
