@@ -6,7 +6,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tarbox.core.errors import AmbiguousName, UnknownName
@@ -117,6 +117,7 @@ def test_misspelling_is_found_quickly_among_many() -> None:
     assert perf_counter() - start < 3
 
 
+@example("ab", "bca")
 @given(st.text("abc", max_size=7), st.text("abc", max_size=7))
 def test_edit_distance_is_a_distance(a: str, b: str) -> None:
     distance = edit_distance(a, b, 20)
