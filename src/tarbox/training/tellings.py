@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, final
 
-from tarbox.benchmark.tables import OUTSIDE, QueryTable
+from tarbox.benchmark.tables import OUTSIDE, Batch, QueryTable
 from tarbox.core.ids import Level
 from tarbox.kb.facts import Facts
 from tarbox.query.templates import TEMPLATES
@@ -81,8 +81,7 @@ def chains_of(train: QueryTable) -> Iterator[Chain]:
     for batch in train.batches():
         if batch.level is Level.ENTITY and batch.shape in CHAINS:
             for row, (*ways, start) in enumerate(batch.ids.tolist()):
-                answers = {*batch.targets[row].tolist(), *batch.known[row].tolist()} - {OUTSIDE}
-                yield Chain(start, tuple(reversed(ways)), frozenset(answers))
+                yield Chain(start, tuple(reversed(ways)), _answers(batch, row))
 
 
 def meetings_of(train: QueryTable) -> Iterator[Meeting]:
@@ -90,8 +89,12 @@ def meetings_of(train: QueryTable) -> Iterator[Meeting]:
     for batch in train.batches():
         if batch.shape in MEETINGS:
             for row, ids in enumerate(batch.ids.tolist()):
-                answers = {*batch.targets[row].tolist(), *batch.known[row].tolist()} - {OUTSIDE}
-                yield Meeting(tuple(zip(ids[1::2], ids[::2], strict=True)), frozenset(answers), batch.level)
+                yield Meeting(tuple(zip(ids[1::2], ids[::2], strict=True)), _answers(batch, row), batch.level)
+
+
+def _answers(batch: Batch, row: int) -> frozenset[int]:
+    """All of a training query's answers that the vocabulary has."""
+    return frozenset({*batch.targets[row].tolist(), *batch.known[row].tolist()} - {OUTSIDE})
 
 
 @final
