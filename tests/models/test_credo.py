@@ -11,7 +11,7 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo import MOST_ALTERNATIVES, WAYS, Credo, CredoConfig, alternatives
+from tarbox.models.credo import MOST_ALTERNATIVES, PRESUPPOSED, WAYS, Credo, CredoConfig, alternatives, presuppose
 from tarbox.models.describing import FEATURES
 from tarbox.query.algebra import Or, Query, slots
 from tarbox.query.templates import TEMPLATES, template
@@ -145,16 +145,30 @@ UNIONS = {
 def test_the_concepts_of_a_union_are_those_of_its_alternatives(reasoner: Credo, name: str) -> None:
     """What neither has is what the union lacks; what one of them knows is known."""
     ids = rows(SHAPES[name], 40)
-    lacking, known = np.ones((40, 6)), np.zeros((40, 6), np.bool_)
+    lacking, known, voids = np.ones((40, 6)), np.zeros((40, 6), np.bool_), np.zeros(40, np.bool_)
     for part, columns in UNIONS[name]:
         asked = reasoner.weigh(reasoner.ask(SHAPES[part], ids[:, columns]))
-        lacking *= 1 - reasoner._judge(asked)[0]
+        degrees = reasoner._judge(asked)[0]
+        void = asked.entities.sizes() == 0
+        degrees[void] *= PRESUPPOSED / degrees[void].max(1, keepdims=True)
+        lacking *= 1 - degrees
+        voids |= void
         known[asked.concepts.coordinates()] = True
     scores = reasoner.score(SHAPES[name], ids, Level.CONCEPT)
     assert known.any()
     assert not known.all()
+    assert voids.any()
     assert scores[~known] == pytest.approx(1 - lacking[~known], abs=1e-6)
     assert (scores[known] > 1).all()
+
+
+def test_a_void_alternative_is_presupposed_to_have_answers() -> None:
+    """Its likeliest concept stands above what an alternative with answers may lack; the order within stays."""
+    degrees = np.array([[0.02, 0.01, 0.0], [0.02, 0.01, 0.0], [0.0, 0.0, 0.0]], np.float32)
+    found = presuppose(degrees, np.array([True, False, True]))
+    assert found[0] == pytest.approx([PRESUPPOSED, PRESUPPOSED / 2, 0.0])
+    np.testing.assert_array_equal(found[1:], degrees[1:])
+    assert found.dtype == np.float32
 
 
 def test_a_union_of_too_many_is_described_as_a_whole(facts: Facts) -> None:

@@ -45,6 +45,8 @@ WEIGHING: Final = "members"
 """The name, among the arrays of a run, of the temper of members that count towards concepts."""
 MOST_ALTERNATIVES: Final = 8
 """A union of more is described as a whole."""
+PRESUPPOSED: Final = 0.7
+"""The degree of the likeliest concept of an alternative without a known answer: who asks supposes that there is one."""
 TINY: Final = 1e-12
 """What a prior adds to a degree: it orders candidates that are equal otherwise."""
 
@@ -196,14 +198,16 @@ class Credo(Rehearsed):
     def _describe(self, asked: Asked) -> tuple[Floats, Floats]:
         """([B, C] the degrees of all concepts as if none were known, [B, C] their expected numbers of members).
 
-        The concepts of a union are those of its alternatives, each of which is judged by itself.
+        The concepts of a union are those of its alternatives, each of which is judged by itself, and presupposed to
+        have answers.
         """
         parts = alternatives(asked.shape)
         if not parts:
             return self._judge(asked)
         lacking = np.ones((len(asked.ids), self.index.concepts), np.float32)
         for shape, columns in parts:
-            lacking *= 1 - self._judge(self.weigh(self.ask(shape, asked.ids[:, columns])))[0]
+            part = self.weigh(self.ask(shape, asked.ids[:, columns]))
+            lacking *= 1 - presuppose(self._judge(part)[0], part.entities.sizes() == 0)
         return 1 - lacking, self.describer.expect(asked, self.beliefs)
 
     def _judge(self, asked: Asked) -> tuple[Floats, Floats]:
@@ -277,6 +281,14 @@ def alternatives(shape: Query) -> tuple[tuple[Query, list[int]], ...]:
     places = {slot.name: place for place, slot in enumerate(slots(shape))}
     parts = normal.operands if isinstance(normal, Or) else ()
     return tuple((part, [places[slot.name] for slot in slots(part)]) for part in parts)
+
+
+def presuppose(degrees_BC: Floats, void_B: NDArray[np.bool_]) -> Floats:
+    """Degrees, of void queries as shares of the greatest: alone they would keep their order, and in a union they stand
+    beside those of an alternative with known answers, of which nothing need be missing."""
+    greatest = degrees_BC.max(1, initial=1e-9, keepdims=True)
+    found: Floats = np.where(void_B[:, None], np.float32(PRESUPPOSED) * degrees_BC / greatest, degrees_BC)
+    return found
 
 
 def _survey(shape: Query, degrees_BN: Floats, known: Rows) -> Surveyed:
