@@ -25,7 +25,7 @@ from tarbox.cli.ask import ask
 from tarbox.cli.concept import concept
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.train import train
-from tarbox.core.errors import BenchmarkError
+from tarbox.core.errors import BenchmarkError, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.kb.facts import Facts
@@ -42,7 +42,7 @@ from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.hardware import HardwareConfig, open_hardware
 from tarbox.training.loop import Lessons
 from tarbox.training.reasoning import Audience, train_reasoner
-from tarbox.training.run import RunFolder, read_tensors
+from tarbox.training.run import RunFolder, read_tensors, write_tensors
 from tarbox.training.session import Surroundings, lessons_of, resume, start
 from tarbox.training.settings import Settings, default_tables, read_assignments, resolve
 
@@ -138,6 +138,16 @@ def test_a_saved_model_scores_as_before(
     ids = rows(shape, reasoner.index.facts)
     np.testing.assert_array_equal(reasoner.score(shape, ids, level), whole[2].score(shape, ids, level))
     np.testing.assert_array_equal(reasoner.degrees(shape, ids, level), whole[2].degrees(shape, ids, level))
+
+
+def test_a_run_of_an_earlier_version_is_named(whole: tuple[Path, State, Credo, list[Event]], tmp_path: Path) -> None:
+    run = Path(shutil.copytree(whole[0], tmp_path / "old"))
+    arrays, about = read_tensors(run / "model.safetensors")
+    for name in ("ranking/mean", "ranking/deviation"):
+        arrays[name] = arrays[name][:-1].contiguous()
+    write_tensors(run / "model.safetensors", arrays, about)
+    with pytest.raises(StoreVersion, match=r"old: an earlier version .* train it again"):
+        open_run(run).scorer()
 
 
 def test_degrees_are_tempered_on_the_tuning_table_where_there_is_one(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from tarbox.benchmark.folder import is_benchmark, open_benchmark
 from tarbox.core.config import read_config
-from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing
+from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import Store, open_store
 from tarbox.models.registry import find_model
@@ -99,6 +99,8 @@ class SavedRun:
             return kind.of_arrays(self.facts, arrays, read_config(kind.Config, _own(self.settings["model"]), "model"))
         except (safetensors.SafetensorError, KeyError) as error:
             raise StoreDamaged(f"{file} does not hold this model: {error}") from None
+        except StoreVersion as error:
+            raise StoreVersion(f"{self.path}: {error}") from None
 
     def _load(self, kind: type[Trainable], device: str) -> Model:
         import safetensors.torch
