@@ -9,6 +9,9 @@ table, drawn in the same way: their targets, where the knowledge base has concep
 queries: the target follows from the whole training graph (`derivable`; it counts 1, since all others are filtered); it
 does not, and there are training answers (`some known`); there are none (`none known`). The column `run` is what a run
 has on these queries.
+
+That the draw is even, so that no order of an answer's concepts is better than another, is counted on the training
+queries with exactly one known answer: how often the target is the widest of its k concepts, the second, and so on.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from tarbox.benchmark.folder import Benchmark, open_benchmark
 from tarbox.benchmark.tables import OUTSIDE, QueryTable
 from tarbox.core.ids import Level
 from tarbox.evaluation.evaluator import rank_table
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.models.saved import open_run
 
@@ -67,6 +72,7 @@ def main() -> None:
     concepts, entities = (of_level(table, level) for level in (Level.CONCEPT, Level.ENTITY))
     best = knowing(entities, Instances.of(benchmark.store.facts))
     report(concepts, entities, best, ranked(options.run, concepts, benchmark))
+    draws(of_level(benchmark.table("train"), Level.CONCEPT), Index.of(benchmark.store.facts))
 
 
 def ranked(run: Path | None, concepts: QueryTable, benchmark: Benchmark) -> Floats:
@@ -96,6 +102,23 @@ def report(concepts: QueryTable, entities: QueryTable, best: Floats, ours: Float
         print(f"{line}{100 * totals[-1][0]:>19.1f}{100 * totals[-1][1]:>7.1f}")
     knowing_, run = np.mean(totals, axis=0)
     print(f"{'average':10}{'':>{26 * len(KINDS)}}{100 * knowing_:>19.1f}{100 * run:>7.1f}")
+
+
+def draws(train: QueryTable, index: Index) -> None:
+    """Where targets are among the concepts of the one answer, from the widest to the narrowest."""
+    targets, width = train.lists("target"), index.instances.entities_of.sizes()
+    places: dict[int, list[int]] = {}
+    for batch in train.batches():
+        entities, concepts, _ = answer_rows(batch.shape, batch.ids, index)
+        for place, row in enumerate(batch.rows):
+            drawn = targets.values[targets.offsets[row] : targets.offsets[row + 1]]
+            kinds_of = sorted(concepts[place].tolist(), key=lambda one: -width[one])
+            if len(entities[place]) == 1 and len(drawn) == 1 and drawn[0] in kinds_of:
+                places.setdefault(len(kinds_of), []).append(kinds_of.index(int(drawn[0])))
+    for size, found in sorted(places.items()):
+        if size > 1 and 20 * size <= len(found):
+            shares = " ".join(f"{share:.2f}" for share in np.bincount(found, minlength=size) / len(found))
+            print(f"{len(found):6,} training queries, answers of {size:2} concepts; targets, widest first: {shares}")
 
 
 if __name__ == "__main__":
