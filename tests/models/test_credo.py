@@ -162,6 +162,20 @@ def test_the_concepts_of_a_union_are_those_of_its_alternatives(reasoner: Credo, 
     assert (scores[known] > 1).all()
 
 
+@pytest.mark.parametrize("name", UNIONS)
+def test_degrees_of_a_union_are_those_of_its_alternatives_in_the_order_of_scores(reasoner: Credo, name: str) -> None:
+    """Each alternative is tempered by itself; dealt out again, the greater of their degrees follow the scores."""
+    ids = rows(SHAPES[name], 40)
+    scores, degrees = (ask(SHAPES[name], ids, Level.CONCEPT) for ask in (reasoner.score, reasoner.degrees))
+    parts = [reasoner.degrees(SHAPES[part], ids[:, columns], Level.CONCEPT) for part, columns in UNIONS[name]]
+    known = scores > 1
+    assert (degrees[known] == 1).all()
+    for row, own in enumerate(np.maximum(*parts)):
+        open_ = ~known[row]
+        order = np.argsort(scores[row][open_], kind="stable")
+        assert degrees[row][open_][order] == pytest.approx(np.sort(own[open_]), abs=1e-6)
+
+
 def test_a_void_alternative_is_presupposed_to_have_answers() -> None:
     """Its likeliest concept stands above what an alternative with answers may lack; the order within stays."""
     degrees = np.array([[0.02, 0.01, 0.0], [0.02, 0.01, 0.0], [0.0, 0.0, 0.0]], np.float32)

@@ -10,10 +10,10 @@ small network that has learnt, by hiding facts that are known, which concepts a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,17 @@ PRESUPPOSED: Final = 0.7
 """The degree of the likeliest concept of an alternative without a known answer: who asks supposes that there is one."""
 TINY: Final = 1e-12
 """What a prior adds to a degree: it orders candidates that are equal otherwise."""
+
+
+class Described(NamedTuple):
+    """[B, C] each: the degrees of all concepts as if none were known, and their expected numbers of members.
+
+    Of a union also what it is made from: its alternatives, and the degrees of each by itself.
+    """
+
+    degrees: Floats
+    expected: Floats
+    alternatives: Sequence[tuple[Asked, Floats]] = ()
 
 
 @final
@@ -125,11 +136,11 @@ class Credo(Rehearsed):
         """Both levels from one fuzzy set and one exact evaluation of each query; all rows at once."""
         asked = self.ask(shape, np.asarray(ids, np.int32))
         members = _survey(shape, asked.sets_BE, asked.entities)
-        concepts, expected = self._describe(self._weigh(asked, members))
-        described = _survey(shape, concepts, asked.concepts)
+        weighed = self._weigh(asked, members)
+        described = self._describe(weighed)
         entities = self._temper(Level.ENTITY, members, asked.entities)
-        concepts = self._temper(Level.CONCEPT, described, asked.concepts)
-        return Believed(entities, concepts, expected, asked.entities, asked.concepts, asked.counts)
+        concepts = self._temper_concepts(weighed, described)
+        return Believed(entities, concepts, described.expected, asked.entities, asked.concepts, asked.counts)
 
     def degrees(self, shape: Query, ids: Ids, level: Level) -> Floats:
         """[B, N] the probabilities of all candidates of one level; what is known has 1."""
@@ -141,7 +152,7 @@ class Credo(Rehearsed):
         asked = self.ask(shape, np.asarray(ids, np.int32))
         if level is Level.ENTITY:
             return _survey(shape, asked.sets_BE, asked.entities)
-        return _survey(shape, self._describe(self.weigh(asked))[0], asked.concepts)
+        return _survey(shape, self._describe(self.weigh(asked)).degrees, asked.concepts)
 
     def fuzzy_sets(self, shape: Query, ids: Ids) -> Floats:
         """[B, E] the fuzzy sets of the queries."""
@@ -176,6 +187,33 @@ class Credo(Rehearsed):
         found[known.coordinates()] = 1.0
         return found
 
+    def _temper_concepts(self, asked: Asked, described: Described) -> Floats:
+        """[B, C] probabilities in the order of the degrees described; what is known has 1.
+
+        Tempers are fitted to queries without unions. Each alternative of a union is tempered by itself, and the greater
+        counts, since what several of them lead to is seldom independent; the greatest is dealt to what is described as
+        likeliest, and so on.
+        """
+        if not described.alternatives:
+            surveyed = _survey(asked.shape, described.degrees, asked.concepts)
+            return self._temper(Level.CONCEPT, surveyed, asked.concepts)
+        order, known = described.degrees.copy(), asked.concepts.coordinates()
+        likely = np.zeros_like(order)
+        for part, degrees in described.alternatives:
+            surveyed = _survey(part.shape, degrees, part.concepts)
+            likely = np.maximum(likely, self._temper(Level.CONCEPT, surveyed, part.concepts))
+        likely[known], order[known] = 0.0, -1.0
+        found = rearrange(likely, order, self._wider())
+        found[known] = 1.0
+        hierarchy = self.index.instances.hierarchy
+        return raise_to_narrower(hierarchy, found) if len(hierarchy) else found
+
+    def _wider(self) -> Scores:
+        """[C] greater for wider concepts, of equally wide ones for those that are less deep."""
+        members, depth = self.index.instances.entities_of.sizes(), self.index.instances.hierarchy.depth
+        found: Scores = np.log1p(members) - 1e-2 * depth
+        return found
+
     def _entities(self, shape: Query, ids: Ids) -> Scores:
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
         found = self.ask(shape, ids).sets_BE.astype(np.float64)
@@ -187,28 +225,23 @@ class Credo(Rehearsed):
 
     def _concepts(self, shape: Query, ids: Ids) -> Scores:
         asked = self.weigh(self.ask(shape, ids))
-        found, expected = self._describe(asked)
-        rows, columns = asked.concepts.coordinates()
-        scores = found.astype(np.float64)
-        scores[rows, columns] = 1.0 + expected[rows, columns]
-        members, depth = self.index.instances.entities_of.sizes(), self.index.instances.hierarchy.depth
-        scores += TINY * (np.log1p(members) - 1e-2 * depth)  # of equals the wider concept first
+        described, known = self._describe(asked), asked.concepts.coordinates()
+        scores = described.degrees.astype(np.float64)
+        scores[known] = 1.0 + described.expected[known]
+        scores += TINY * self._wider()  # of equals the wider concept first
         return scores
 
-    def _describe(self, asked: Asked) -> tuple[Floats, Floats]:
-        """([B, C] the degrees of all concepts as if none were known, [B, C] their expected numbers of members).
-
-        The concepts of a union are those of its alternatives, each of which is judged by itself, and presupposed to
-        have answers.
-        """
-        parts = alternatives(asked.shape)
+    def _describe(self, asked: Asked) -> Described:
+        """The concepts of a union are those of its alternatives, each of which is judged by itself, and presupposed to
+        have answers."""
+        parts = [self.weigh(self.ask(shape, asked.ids[:, columns])) for shape, columns in alternatives(asked.shape)]
         if not parts:
-            return self._judge(asked)
+            return Described(*self._judge(asked))
+        judged = [(part, self._judge(part)[0]) for part in parts]
         lacking = np.ones((len(asked.ids), self.index.concepts), np.float32)
-        for shape, columns in parts:
-            part = self.weigh(self.ask(shape, asked.ids[:, columns]))
-            lacking *= 1 - presuppose(self._judge(part)[0], part.entities.sizes() == 0)
-        return 1 - lacking, self.describer.expect(asked, self.beliefs)
+        for part, degrees in judged:
+            lacking *= 1 - presuppose(degrees, part.entities.sizes() == 0)
+        return Described(1 - lacking, self.describer.expect(asked, self.beliefs), judged)
 
     def _judge(self, asked: Asked) -> tuple[Floats, Floats]:
         features, expected = self.describer.describe(asked, self.beliefs)
@@ -288,6 +321,18 @@ def presuppose(degrees_BC: Floats, void_B: NDArray[np.bool_]) -> Floats:
     beside those of an alternative with known answers, of which nothing need be missing."""
     greatest = degrees_BC.max(1, initial=1e-9, keepdims=True)
     found: Floats = np.where(void_B[:, None], np.float32(PRESUPPOSED) * degrees_BC / greatest, degrees_BC)
+    return found
+
+
+def rearrange(values_BN: Floats, order_BN: Floats, ties_N: Scores) -> Floats:
+    """The values of each row, dealt out in the order of others; `ties_N` order what is equal there.
+
+    >>> rearrange(np.float32([[0.2, 0.9, 0.4]]), np.float32([[3, 1, 3]]), np.array([1, 2, 3])).round(1).tolist()
+    [[0.4, 0.2, 0.9]]
+    """
+    found = np.empty_like(values_BN)
+    places_BN = np.lexsort((np.broadcast_to(ties_N, order_BN.shape), order_BN), axis=1)
+    np.put_along_axis(found, places_BN, np.sort(values_BN, axis=1), axis=1)
     return found
 
 
