@@ -5,10 +5,10 @@
 A tenth of the facts is hidden as in credo's rehearsal, each predictor is trained on the rest, and `--hidden` of the
 hidden assertions are asked in both directions: MRR and Hit@10 x 100 of the missing end among all entities, everything
 else that is true filtered. Predictors: `complex` (as adopted: N3, relation prediction), `smoothed` (label smoothing),
-`ranged` (half of the rivals drawn from what the link's own relation leads to), `paths` (messages along the links from
-the one entity that is asked about, in the way of NBFNet: Zhu et al. 2021; it trains for `--minutes`), and `credo` (the
-degrees of the calibrator, fitted to the other half of what is hidden). The last rows join two of them by the sum of
-logarithms, with the weight that is best on the other half.
+`ranged` (64 more rivals from what the link's own relation leads to, in a softmax of their own), `paths` (messages along
+the links from the one entity that is asked about, in the way of NBFNet: Zhu et al. 2021; it trains for `--minutes`),
+and `credo` (the degrees of the calibrator, fitted to proposals of other heads). The last rows join two of them by the
+sum of logarithms, with the weight that is best on the other half.
 """
 
 # ruff: noqa: N803 (shape suffixes, see STYLE.md)
@@ -141,6 +141,7 @@ def variant_loss(
         scores = links.scores(question, kind if rivals is None else rivals)
         own = (question * links.nodes[batch[:, 2]]).sum(1)
         return loss + smoothing * (own.mean() - scores.mean())
+    # rivals that are plausible: what the same relation leads to elsewhere
     drawn = torch.stack([ends[torch.randint(len(ends), (64,))] for ends in (reached[way] for way in batch[:, 0])])
     near = torch.einsum("bd,bkd->bk", question, links.nodes[drawn])
     near = near.masked_fill(drawn == batch[:, 2:], -1e9)
