@@ -42,12 +42,12 @@ from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, Describer
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
-from tarbox.query.algebra import And, Entity, Exists, Not, Query
+from tarbox.query.algebra import And, Entity, Exists, Not, Or, Query
 from tarbox.query.templates import TEMPLATES
 from tarbox.service.answering import warm_up
 from tarbox.service.reasoner import Reasoner
 
-SHAPES: Final = ("1p", "2p", "3p", "2i", "pi", "2in")
+SHAPES: Final = ("1p", "2p", "3p", "2i", "pi", "2u", "2in")
 MEASURED: Final = "3p"
 SLOW: Final = 0.05
 LOADED: Final = 2.0
@@ -85,6 +85,9 @@ class Walks:
                 return [int(self._directed[place]), *self._slots(operand, int(self._others[place]))]
             case And(operands=operands):
                 return [slot for operand in operands for slot in self._slots(operand, entity)]
+            case Or(operands=operands):
+                others = [self._slots(operand, self._anyone()) for operand in operands[1:]]
+                return [*self._slots(operands[0], entity), *(slot for slots in others for slot in slots)]
             case Not(operand=operand):
                 return self._slots(operand, self._anyone())
             case _:
