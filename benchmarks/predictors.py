@@ -54,6 +54,21 @@ def say(*words: object) -> None:
 # What is asked
 
 
+class Known:
+    """Where links lead to, by way and start."""
+
+    def __init__(self, links: Rows) -> None:
+        self.width = np.int64(links[:, 1:].max() + 1)
+        keys = links[:, 0] * self.width + links[:, 1]
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.ends = keys[order], links[order, 2]
+
+    def of(self, links: Rows) -> list[Rows]:
+        keys = links[:, 0] * self.width + links[:, 1]
+        low, high = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
+        return [self.ends[a:z] for a, z in zip(low, high, strict=True)]
+
+
 @dataclass(frozen=True)
 class Asked:
     """Hidden assertions in both directions: the directed relation, the entity asked about, the one that is missing;
@@ -72,14 +87,7 @@ class Asked:
         chosen = np.random.default_rng(0).permutation(hidden)[:count]
         relation, head, tail = chosen // (width * width), chosen // width % width, chosen % width
         links = (np.concatenate([2 * relation + 1, 2 * relation]), np.r_[head, tail], np.r_[tail, head])
-        heads, relations, tails = (c.astype(np.int64) for c in (whole.heads, whole.relations, whole.tails))
-        known = np.r_[(2 * relations + 1) * width + heads, 2 * relations * width + tails]
-        ends = np.r_[tails, heads]
-        order = np.argsort(known, kind="stable")
-        known, ends = known[order], ends[order]
-        asked = links[0] * width + links[1]
-        low, high = np.searchsorted(known, asked), np.searchsorted(known, asked, side="right")
-        others = [ends[a:z] for a, z in zip(low, high, strict=True)]
+        others = Known(links_of(whole).astype(np.int64)).of(np.stack(links, axis=1))
         second = np.tile(np.random.default_rng(1).random(len(chosen)) < 0.5, 2)
         return cls(*links, second, others)
 
@@ -300,21 +308,6 @@ def train_paths(facts: Facts, options: argparse.Namespace) -> Score:
         return rows
 
     return score
-
-
-class Known:
-    """Where links lead to, by way and start."""
-
-    def __init__(self, links: Rows) -> None:
-        self.width = np.int64(links[:, 1:].max() + 1)
-        keys = links[:, 0] * self.width + links[:, 1]
-        order = np.argsort(keys, kind="stable")
-        self.keys, self.ends = keys[order], links[order, 2]
-
-    def of(self, links: Rows) -> list[Rows]:
-        keys = links[:, 0] * self.width + links[:, 1]
-        low, high = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
-        return [self.ends[a:z] for a, z in zip(low, high, strict=True)]
 
 
 # What credo makes of the predictor
