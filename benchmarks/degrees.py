@@ -29,6 +29,7 @@ from torch.nn import functional
 from predictors import keys_of, say, train_complex
 from tarbox.benchmark.folder import Benchmark, open_benchmark
 from tarbox.core.ids import Level
+from tarbox.evaluation.calibration import Predictions, reliability
 from tarbox.evaluation.evaluator import rank_table
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
@@ -119,14 +120,6 @@ def proposals(links: Complex, facts: Facts) -> tuple[Evidence, Rows, Floats, Row
     return (evidence, triples, link_features(links, evidence, triples, sums), *propose_typings(links, evidence))
 
 
-def errors(degrees: Floats, true: NDArray[np.bool_]) -> tuple[float, float]:
-    """Expected calibration error and Brier score."""
-    order = np.argsort(degrees, kind="stable")
-    bins = [part for part in np.array_split(order, 15) if len(part)]
-    gaps = [len(part) * abs(degrees[part].mean() - true[part].mean()) for part in bins]
-    return float(sum(gaps) / len(degrees)), float(((degrees - true) ** 2).mean())
-
-
 def answered(benchmark: Benchmark, beliefs: Beliefs, step: int) -> dict[str, float]:
     """The entity MRR of each template of the valid queries."""
     reasoner: Any = assemble(benchmark.store.facts, beliefs, None, CredoConfig(), 0)
@@ -161,14 +154,14 @@ def main() -> None:
     first = (np.random.default_rng(0).random(width) < 0.5)[heads]
     for name, way in WAYS.items():
         half = way(relations[first], features[first], true[first])(relations[~first], features[~first])
-        ece, brier = errors(half, true[~first])
+        error = reliability(Predictions(half.astype(np.float64), true[~first], 1))
         degrees = way(relations, features, true)(others // (width * width), wanted)
         held, kept = degrees >= LEAST, strengths >= LEAST
         believed = (others[held], degrees[held]), (kinds[kept], strengths[kept])
         by_template = answered(benchmark, Beliefs.of(whole, evidence.sizes, *believed), options.step)
         average = 100 * sum(by_template.values()) / len(by_template)
         shown = " ".join(f"{one} {100 * mrr:.1f}" for one, mrr in by_template.items())
-        say(f"{name:17} MRR {average:.1f}  ECE {ece:.4f}  Brier {brier:.4f}  {shown}")
+        say(f"{name:17} MRR {average:.1f}  ECE {error.ece:.4f}  Brier {error.brier:.4f}  {shown}")
 
 
 if __name__ == "__main__":

@@ -171,27 +171,16 @@ def score_complex(links: Complex) -> Score:
 
 
 @numba.njit(parallel=True, fastmath=True)
-def gather(links, values, weights, out):  # type: ignore[no-untyped-def]
-    """out[v] = the sum over links from u by way r of values[u] * weights[r]."""
-    starts, near, ways, used = links
-    for v in numba.prange(len(starts) - 1):
-        for place in range(starts[v], starts[v + 1]):
+def gather(links, left, right, out):  # type: ignore[no-untyped-def]
+    """out[group] = the sum over the links of a group of left[a] * right[b]; `links` are the starts of groups, a, b and
+    which are used."""
+    starts, lefts, rights, used = links
+    for group in numba.prange(len(starts) - 1):
+        for place in range(starts[group], starts[group + 1]):
             if used[place]:
-                u, r = near[place], ways[place]
-                for k in range(values.shape[1]):
-                    out[v, k] += values[u, k] * weights[r, k]
-
-
-@numba.njit(parallel=True, fastmath=True)
-def gather_weights(links, values, grads, out):  # type: ignore[no-untyped-def]
-    """out[r] = the sum over links of way r of values[u] * grads[v]."""
-    starts, near, far, used = links
-    for r in numba.prange(len(starts) - 1):
-        for place in range(starts[r], starts[r + 1]):
-            if used[place]:
-                u, v = near[place], far[place]
-                for k in range(values.shape[1]):
-                    out[r, k] += values[u, k] * grads[v, k]
+                a, b = lefts[place], rights[place]
+                for k in range(left.shape[1]):
+                    out[group, k] += left[a, k] * right[b, k]
 
 
 class Graph:
@@ -237,7 +226,7 @@ class Messages(torch.autograd.Function):
         ways, _, far = graph.links[1]
         gather((graph.starts[1], far, ways, ctx.used[1]), grad, weights, to_values)
         _, near, far = graph.links[2]
-        gather_weights((graph.starts[2], near, far, ctx.used[2]), values, grad, to_weights)
+        gather((graph.starts[2], near, far, ctx.used[2]), values, grad, to_weights)
         return torch.from_numpy(to_values), torch.from_numpy(to_weights), None
 
 
