@@ -281,6 +281,7 @@ def main() -> None:
         ranks = found[-1]["ranks"]
         print(name, seed, {level: round(100 * average(ranks[level]), 1) for level in ranks}, flush=True)
         if out := os.environ.get("OUT"):
+            Path(out).mkdir(parents=True, exist_ok=True)
             (Path(out) / "reasoner.json").write_text(json.dumps(found), encoding="utf-8")
     report(found)
 

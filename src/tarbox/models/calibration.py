@@ -8,12 +8,15 @@ Fitting uses torch; what was fitted is plain arrays, so that answering does not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tarbox.models.beliefs import share_out
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +27,10 @@ HIDDEN: Final = 32
 ENOUGH: Final = 200
 """With fewer true samples than this the network has no hidden layer."""
 BATCH: Final = 1 << 14
-BLOCK: Final = 1 << 18
+RATE: Final = 1e-2
+"""The learning rate at first; it falls to 0 by a cosine."""
+BLOCK: Final = 1 << 14
+"""Rows whose hidden units are in a processor's own memory while the next layer reads them."""
 MEASURED: Final = 200_000
 """Rows, or somewhat more, that tell means and deviations."""
 
@@ -48,10 +54,15 @@ class Calibrator:
         return self.outputs(features_NF)[:, 0]
 
     def outputs(self, features_NF: Floats) -> Floats:
-        """[N, O], a block at a time."""
+        """[N, O], a block at a time, on all processors where they are many."""
         out = np.empty((len(features_NF), len(self.layers[-1])), np.float32)
-        for start in range(0, len(out), BLOCK):
-            out[start : start + BLOCK] = self._outputs(features_NF[start : start + BLOCK])
+
+        def work(rows: slice) -> None:
+            for start in range(rows.start, rows.stop, BLOCK):
+                block = slice(start, min(start + BLOCK, rows.stop))
+                out[block] = self._outputs(features_NF[block])
+
+        share_out(work, *features_NF.shape)
         return out
 
     def degrees(self, features_NF: Floats) -> Floats:
@@ -129,19 +140,26 @@ def fit_network(
     """
     import torch
 
+    from tarbox.models.recording import Recorded
+
     mean, deviation = _moments(features_NF.reshape(-1, features_NF.shape[-1]))
     inputs = ((torch.from_numpy(features_NF) - torch.from_numpy(mean)) / torch.from_numpy(deviation)).to(fit.device)
     network = _build(inputs.shape[-1], fit.hidden, fit.start, fit.seed).to(fit.device)
-    random = torch.Generator(fit.device).manual_seed(fit.seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2, fused=fit.device != "cpu")
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(fit.steps, 1))
-    for _ in range(fit.steps):
+    random, on_gpu = torch.Generator(fit.device).manual_seed(fit.seed), fit.device != "cpu"
+    rate = torch.tensor(RATE, device=fit.device)
+    optimizer = torch.optim.Adam(network.parameters(), lr=rate, fused=on_gpu, capturable=on_gpu)
+
+    def step() -> None:
         rows = torch.randint(len(inputs), (fit.batch,), generator=random, device=fit.device)
         found = loss(network(inputs[rows]).squeeze(-1), rows)
         optimizer.zero_grad()
         found.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        schedule.step()
+
+    run = Recorded(step, random) if on_gpu else step
+    for done in range(fit.steps):
+        rate.fill_(RATE * (0.5 + 0.5 * math.cos(math.pi * done / fit.steps)))
+        run()
     layers = tuple(parameter.detach().cpu().numpy() for parameter in network.parameters())
     return Calibrator(mean, deviation, layers)
 

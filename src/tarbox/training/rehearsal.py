@@ -219,7 +219,7 @@ def ranking_loss(
     pointwise = (each * weights_BK).sum() / weights_BK.sum().clamp(min=1)
     share_BK = logits_BK.masked_fill(~used_BK, -1e9).log_softmax(1).masked_fill(~true_BK, 0.0)
     asked_B = true_BK.any(1)
-    listwise = -(share_BK.sum(1) / true_BK.sum(1).clamp(min=1))[asked_B].sum() / asked_B.sum().clamp(min=1)
+    listwise = -(asked_B * share_BK.sum(1) / true_BK.sum(1).clamp(min=1)).sum() / asked_B.sum().clamp(min=1)
     return pointwise + LISTWISE * listwise
 
 

@@ -19,14 +19,13 @@ from torch import Tensor
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Model, Task
+from tarbox.models.recording import Recorded
 from tarbox.models.sharing import sharing
 from tarbox.training.batches import Draw, Portions
 from tarbox.training.hardware import Hardware
 from tarbox.training.negatives import Sampler
 from tarbox.training.objective import Objective
 
-WARM_UP: Final = 3
-"""Steps before recording: libraries choose their kernels and make their workspaces in these."""
 TABLES: Final = frozenset({"entities", "relations"})
 """What the parameters are called that have a row for each entity or relation."""
 FACTOR: Final = "factor"
@@ -185,37 +184,3 @@ class Engine:
             for source, draw in zip(self.portions.sources, draws, strict=True)
         ]
         return self.objective.combine(losses)
-
-
-@final
-class Recorded:
-    """A step that runs as itself a few times, is then recorded as a CUDA graph, and replayed from then on."""
-
-    def __init__(self, step: Callable[[], None], generator: torch.Generator) -> None:
-        self._step, self._generator = step, generator
-        self._left = WARM_UP
-        self._graph: torch.cuda.CUDAGraph | None = None
-
-    def __call__(self) -> None:
-        if self._left:
-            self._left -= 1
-            self._warm_up()
-        else:
-            if self._graph is None:
-                self._graph = self._record()
-            self._graph.replay()
-
-    def _warm_up(self) -> None:
-        """On a stream of its own, as recording wants it."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._step()
-        torch.cuda.current_stream().wait_stream(stream)
-
-    def _record(self) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph):
-            self._step()
-        return graph

@@ -26,11 +26,12 @@ from tarbox.models.beliefs import Beliefs
 from tarbox.models.credo import CredoConfig
 from tarbox.models.evidence import Evidence
 from tarbox.models.saved import sizes_of
+from tarbox.query.algebra import slots
 from tarbox.training.rehearsal import (
-    Rehearsal,
+    ONE_HOP,
     assemble,
     draw_usual,
-    rehearse_queries,
+    list_concepts,
     rehearsed_shapes,
     sample_answers,
 )
@@ -99,19 +100,29 @@ def gather_evidence() -> None:
     evidence.alike(pair, pair, pair)
 
 
-def ask_queries() -> None:
-    """Call once what draws queries and answers them."""
+def draw_queries() -> None:
+    """Call once what draws queries."""
+    draw_usual(Index.of(*few_facts()), ONE_HOP, 2, 0)
+
+
+def answer_queries() -> None:
+    """Call once what answers queries."""
     facts, rest = few_facts()
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
     reasoner = assemble(rest, Beliefs.of(rest, sizes_of(rest), nothing, nothing), None, CredoConfig(), 0)
-    later = Index.of(facts, rest)
-    usual = [(shape, draw_usual(later, shape, 2, 0)) for shape in rehearsed_shapes(None)]
-    for level in Level:
-        list(sample_answers(reasoner, later, usual, level))
-    list(rehearse_queries(reasoner, Rehearsal(facts, rest), later, usual, 2, 0))
+    later, make = Index.of(facts, rest), list_concepts(reasoner, np.random.default_rng(0))
+    for shape in rehearsed_shapes(None):
+        ids = np.zeros((2, len(slots(shape))), np.int32)
+        for level in Level:
+            list(sample_answers(reasoner, later, [(shape, ids)], level))
+        make(shape, ids, later)
 
 
-PARTS: Final[Mapping[str, Callable[[], None]]] = {"evidence": gather_evidence, "queries": ask_queries}
+PARTS: Final[Mapping[str, Callable[[], None]]] = {
+    "evidence": gather_evidence,
+    "draws": draw_queries,
+    "answers": answer_queries,
+}
 
 
 if __name__ == "__main__":
