@@ -125,3 +125,15 @@ def test_the_prior_tells_equal_counts_apart_even_where_it_is_tiny() -> None:
     ids = np.array([[1, 0, 3, 0, 5, 0]], np.int32)  # inverse p, q and r value 0
     scores = Counting.from_facts(facts).score(shape, ids, Level.ENTITY)[0]
     assert 1 < scores[1] < scores[2] < scores[size - 1]
+
+
+def test_a_product_of_very_many_frequencies_is_a_number() -> None:
+    facts = Facts.of(
+        VOCABULARY, [(h, 0, t) for h in range(ENTITIES) for t in range(ENTITIES)], [(0, 0), (1, 0), (1, 1)]
+    )
+    links = tuple(Exists("urn:r0", Direction.FORWARD, Entity(f"urn:e{n % ENTITIES}")) for n in range(600))
+    shape, ids = encode(And(links), VOCABULARY)
+    for level, best in ((Level.ENTITY, 2.0), (Level.CONCEPT, 3.0)):
+        scores = Counting.from_facts(facts).score(shape, ids[None], level)
+        assert np.isfinite(scores).all()
+        assert scores.max() == best

@@ -181,3 +181,14 @@ def test_proportions_of_other_queries() -> None:
         "?c1 and not (?r1 some (?c2 and not (?r2 value ?e1)))": (2, 3, 2),
     }.items():
         assert evaluate(template("own", text).shape, Proportions()) == wanted
+
+
+def test_a_query_larger_than_any_that_was_seen_looks_like_the_largest() -> None:
+    known, open_ = np.array([2]), np.array([[0.5, 0.1]], np.float32)
+    chain = "?r1 some (?r2 some (?r3 some (?r4 some (?r5 value ?e1))))"
+    wide = " and ".join(f"(?r{n} value ?e{n})" for n in range(1, 9))
+    denied = "?c1 and not (?r1 value ?e1) and not (?r2 value ?e2) and not (?r3 value ?e3)"
+    seen = {text: survey(template("x", text).shape, known, open_)[0, :3].tolist() for text in (chain, wide, denied)}
+    assert seen == {chain: [3, 1, 0], wide: [1, 3, 0], denied: [1, 3, 1]}
+    for given_shape in (one.shape for one in TEMPLATES.values()):
+        assert survey(given_shape, known, open_)[0, :3].tolist() == list(evaluate(given_shape, Proportions()))

@@ -29,6 +29,8 @@ from tarbox.query.algebra import Direction, Query, slots
 Scores = NDArray[np.float64]
 DENSE: Final = 1 << 24
 """The most cells of a matrix of counts that is summed in its full size."""
+GREATEST: Final = 1e150
+"""The greatest product of frequencies."""
 
 
 @final
@@ -125,10 +127,10 @@ class PriorAlgebra:
         return lambda: self.priors.relations.dense(self.columns[relation])
 
     def intersection(self, operands: Sequence[Prior]) -> Prior:
-        return _fold(np.multiply, operands)
+        return _fold(_product, operands)
 
     def union(self, operands: Sequence[Prior]) -> Prior:
-        return _fold(np.add, operands)
+        return _fold(_sum, operands)
 
     def complement(self, operand: Prior) -> Prior:  # noqa: ARG002
         return None
@@ -194,9 +196,18 @@ def _ends(facts: Facts) -> Frequencies:
     return Frequencies.of(rows, np.concatenate([facts.heads, facts.tails]), np.ones(len(rows)), size)
 
 
-def _fold(join: np.ufunc, operands: Sequence[Prior]) -> Prior:
+def _product(left: Scores, right: Scores) -> Scores:
+    """Of frequencies, in place; that of very many is cut off before it is no number any more."""
+    return np.minimum(np.multiply(left, right, out=left), GREATEST, out=left)
+
+
+def _sum(left: Scores, right: Scores) -> Scores:
+    return np.add(left, right, out=left)
+
+
+def _fold(join: Callable[[Scores, Scores], Scores], operands: Sequence[Prior]) -> Prior:
     """The operands that count, joined; none where all are ignored."""
     counted = [operand for operand in operands if operand is not None]
     if not counted:
         return None
-    return lambda: reduce(lambda joined, operand: join(joined, operand(), out=joined), counted[1:], counted[0]())
+    return lambda: reduce(lambda joined, operand: join(joined, operand()), counted[1:], counted[0]())

@@ -87,6 +87,16 @@ class CredoConfig:
     def __post_init__(self) -> None:
         if self.ways not in WAYS:
             raise ConfigError(f"ways = {self.ways!r}: choose one of {', '.join(WAYS)}")
+        if self.rank < 0 or self.candidates < -1 or self.initial <= 0:
+            raise ConfigError(
+                f"rank = {self.rank}, candidates = {self.candidates}, initial = {self.initial}: "
+                "rank must be 0 or more, candidates -1 or more, and initial greater than 0"
+            )
+        if self.regularization < 0 or self.relation_weight < 0:
+            raise ConfigError(
+                f"regularization = {self.regularization}, relation_weight = {self.relation_weight}: "
+                "both must be 0 or more"
+            )
         if not 0 < self.hidden < 1:
             raise ConfigError(f"hidden = {self.hidden}: it must lie between 0 and 1")
         if self.rehearsed < 1:
@@ -139,7 +149,7 @@ class Credo(Rehearsed):
         weighed = self._weigh(asked, members)
         described = self._describe(weighed)
         entities = self._temper(Level.ENTITY, members, asked.entities)
-        concepts = self._temper_concepts(weighed, described)
+        concepts = bound(self._temper_concepts(weighed, described), entities)
         return Believed(entities, concepts, described.expected, asked.entities, asked.concepts, asked.counts)
 
     def degrees(self, shape: Query, ids: Ids, level: Level) -> Floats:
@@ -321,6 +331,20 @@ def presuppose(degrees_BC: Floats, void_B: NDArray[np.bool_]) -> Floats:
     beside those of an alternative with known answers, of which nothing need be missing."""
     greatest = degrees_BC.max(1, initial=1e-9, keepdims=True)
     found: Floats = np.where(void_B[:, None], np.float32(PRESUPPOSED) * degrees_BC / greatest, degrees_BC)
+    return found
+
+
+def bound(concepts_BC: Floats, answers_BE: Floats) -> Floats:
+    """Degrees of concepts, those of a query lowered together until none is likelier than that there is an answer.
+
+    That is at most the sum of the answers' probabilities, which is less than 1 only where no answer is known.
+
+    >>> bound(np.float32([[0.8, 0.4], [1.0, 0.4]]), np.float32([[0.1, 0.1], [1.0, 0.1]])).round(1).tolist()
+    [[0.2, 0.1], [1.0, 0.4]]
+    """
+    most = concepts_BC.max(1, initial=0.0, keepdims=True)
+    some = np.minimum(answers_BE.sum(1, keepdims=True, dtype=np.float64), 1.0)
+    found: Floats = (concepts_BC * np.minimum(some / np.maximum(most, TINY), 1.0)).astype(np.float32)
     return found
 
 

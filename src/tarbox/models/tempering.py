@@ -30,6 +30,8 @@ LEAST: Final = 1e-5
 """Below this degree the function is a straight line to 0, and raises nothing: there is no way to such a candidate, only
 what orders those without one."""
 MOST: Final = 0.9999
+LARGEST: Final = (3, 3, 1)
+"""The most relations in a row, leaves and negations that tempers are fitted to; a larger query looks like these."""
 BASIS: Final = 3
 
 
@@ -85,7 +87,7 @@ def survey(shape: Query, known_B: NDArray[np.int64], open_BN: Floats) -> Floats:
     """[B, 8] what queries of one shape look like: `known` answers, and the degrees of all others (0 for those)."""
     size = len(open_BN)
     found = np.empty((size, SURVEYED), np.float32)
-    found[:, :3] = evaluate(shape, Proportions())
+    found[:, :3] = np.minimum(evaluate(shape, Proportions()), LARGEST)
     found[:, 3] = np.log1p(known_B)
     found[:, 4] = np.log1p(open_BN.sum(1))
     found[:, 5] = np.log(1e-6 + open_BN.max(1, initial=0.0))

@@ -20,7 +20,7 @@ from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, O
 from tarbox.query.names import ANYTHING, OWL_THING
 from tarbox.query.phrases import RelationPhrase
 from tarbox.query.render import Naming, is_enumeration
-from tarbox.query.rewrites import negation_normal_form, simplify
+from tarbox.query.rewrites import plain
 from tarbox.query.words import article, is_plural
 
 THAT = "that"
@@ -55,7 +55,7 @@ def describe(query: Query, naming: Naming) -> str:
     >>> describe(Exists("uses", Direction.INVERSE, Entity("Google")), lambda role, name: name)
     'everything that Google uses'
     """
-    return _Speaker(naming).phrase(simplify(negation_normal_form(query)), _Quantifier.EVERY)
+    return _Speaker(naming).phrase(plain(query), _Quantifier.EVERY)
 
 
 def say_member(concept: str) -> str:

@@ -74,6 +74,11 @@ def simplify(query: Query) -> Query:
     return fold(query, lambda node, parts: _simplified(node, parts, ordered=False))
 
 
+def plain(query: Query) -> Query:
+    """The query as it is said and judged: simplified, with `Not` on entities, concepts and restrictions only."""
+    return simplify(negation_normal_form(query))
+
+
 def canonical(query: Query) -> Query:
     """One query for all that are equal up to negation normal form, simplification and the order of operands."""
     return fold(negation_normal_form(query), lambda node, parts: _simplified(node, parts, ordered=True))

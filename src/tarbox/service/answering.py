@@ -36,7 +36,8 @@ class Question:
     """A query with how many answers of each kind are wanted; None for all of them.
 
     `text` is the query as someone wrote it, where someone did: the answers say it again. `order` is that of the
-    concepts. `row` is the query's shape with its ids (`tarbox.execution.rows`), where someone has looked them up.
+    concepts. `row` is the shape of the query as it is judged (`tarbox.query.rewrites.plain`) with its ids
+    (`tarbox.execution.rows`), where someone has looked them up.
     """
 
     query: Query

@@ -29,7 +29,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.beliefs import LEAST, Beliefs
-from tarbox.models.calibration import Calibrator, Fit, fit_calibrator, fit_network, logit
+from tarbox.models.calibration import ENOUGH, Calibrator, Fit, fit_calibrator, fit_network, logit
 from tarbox.models.complex import Complex
 from tarbox.models.credo import Credo, CredoConfig
 from tarbox.models.describing import Describer
@@ -53,6 +53,8 @@ GROUPS: Final = 50_000
 BLOCK: Final = 256
 DRAWN: Final = 12
 """Training queries looked at for each that is rehearsed: few lose a concept when facts are hidden."""
+HIDDEN: Final = 16
+"""The units of a layer of the ranking: larger ones fit the rehearsed queries, and do worse for others (ADR 43)."""
 LISTWISE: Final = 0.1
 """The weight of putting true candidates first, beside that of calibrated degrees."""
 SHORTLIST: Final = 320
@@ -207,7 +209,7 @@ def fit_lists(parts: Sequence[Lists], seed: int, device: str) -> Calibrator | No
         return ranking_loss(logits_BK, true[rows_B], valid[rows_B], weights[rows_B])
 
     start = (logit(float(lists.true.sum() / max(lists.valid.sum(), 1))),)
-    hidden = 64 if lists.true.sum() >= 200 else 0
+    hidden = HIDDEN if lists.true.sum() >= ENOUGH else 0
     return fit_network(lists.features, loss, Fit(1000, min(96, len(lists.true)), hidden, start, seed, device))
 
 
