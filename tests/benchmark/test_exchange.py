@@ -84,6 +84,14 @@ def test_files_round_trip(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b" if name.endswith("gz") else b'{"id": "x"')
 
 
+@pytest.mark.parametrize("name", ["q.jsonl", "q.jsonl.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, name: str) -> None:
+    text = "\ufeff" + json.dumps(ROW) + "\n"
+    with gzip.open(tmp_path / name, "wb") if name.endswith("gz") else (tmp_path / name).open("wb") as file:
+        file.write(text.encode())
+    assert len(read_queries(tmp_path / name, VOCABULARY).table) == 1
+
+
 def test_optional_keys_may_be_missing(tmp_path: Path) -> None:
     bare = {key: ROW[key] for key in ("level", "query", "target")}
     reading = read(tmp_path, "", bare)

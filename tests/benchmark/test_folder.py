@@ -103,6 +103,16 @@ def test_a_benchmark_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:
         write_benchmark(tmp_path / "mine" / "notes.txt", FACTS, {}, {"protocol": "honest"})
 
 
+def test_what_is_no_part_of_a_benchmark_is_not_lost_with_it(tmp_path: Path) -> None:
+    place = tmp_path / "bench"
+    write_benchmark(place, FACTS, {"test": table_of(1)}, {"protocol": "honest"})
+    (place / "run").mkdir()
+    with pytest.raises(BenchmarkError, match="and run, which would be lost"):
+        write_benchmark(place, FACTS, {"test": table_of(2)}, {"protocol": "honest"})
+    assert (place / "run").is_dir()
+    assert len(open_benchmark(place).table("test")) == 1
+
+
 def test_damage_is_named(tmp_path: Path) -> None:
     place = tmp_path / "bench"
     write_benchmark(place, FACTS, {"test": table_of(2)}, {"protocol": "honest"})

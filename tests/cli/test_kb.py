@@ -84,6 +84,20 @@ def test_bad_input_gets_one_clear_message(tmp_path: Path, name: str, content: by
     assert not (tmp_path / "kb").exists()
 
 
+def test_a_wrong_base_gets_one_clear_message(tmp_path: Path) -> None:
+    built = tarbox("kb", "build", TOY / "toy.ttl", "--base", "not iri", "-o", tmp_path / "kb")
+    assert built.returncode == 1
+    assert built.stderr.startswith("tarbox: --base 'not iri' is no base: ")
+    assert "Traceback" not in built.stderr
+
+
+def test_a_file_name_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "b\udcff.nt"
+    file.write_text("<http://e/a> <http://e/p> <http://e/b> .\n")
+    assert tarbox("kb", "build", file, "-o", tmp_path / "kb").returncode == 0
+    assert "b?.nt" in tarbox("kb", "info", tmp_path / "kb").stdout
+
+
 def test_ragged_tables_reject_their_rows(tmp_path: Path) -> None:
     (tmp_path / "relations.tsv").write_bytes(b"a\tp\tb\na\tp\nc\t\td\nx\ty\tz\tw\n\xff\tp\tb\ne\tp\tf\n")
     built = tarbox("kb", "build", tmp_path / "relations.tsv", "-o", tmp_path / "kb")

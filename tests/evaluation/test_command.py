@@ -9,9 +9,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from tarbox.benchmark.folder import write_benchmark
+from tarbox.benchmark.tables import QueryTable
+from tarbox.cli.bench import build
 from tarbox.cli.bench_tables import import_benchmark, show_benchmark
 from tarbox.cli.evaluate import evaluate
-from tarbox.core.errors import BenchmarkError, ConfigError
+from tarbox.core.errors import BenchmarkError, ConfigError, StoreMissing
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
@@ -36,6 +39,7 @@ def app() -> typer.Typer:
     app.command("eval")(evaluate)
     app.command("import")(import_benchmark)
     app.command("info")(show_benchmark)
+    app.command("build")(build)
     return app
 
 
@@ -133,6 +137,34 @@ def test_import_info_and_evaluation_of_a_benchmark(
         run(app, "eval", bench, "--split", "test")
 
 
+def test_a_plot_of_no_known_kind_is_refused_before_any_work(app: typer.Typer, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot plot to .*x\.foo': the name must end in \.png"):
+        run(app, "eval", tmp_path / "nope", "--plot", tmp_path / "x.foo")
+    with pytest.raises(ConfigError, match=r"cannot write .*x\.png: there is no folder"):
+        run(app, "eval", tmp_path / "nope", "--plot", tmp_path / "no" / "x.png")
+
+
+def test_a_benchmark_without_queries_is_not_evaluated(app: typer.Typer, store: Path, tmp_path: Path) -> None:
+    one = QueryTable.of(
+        {
+            "id": ["1"],
+            "level": ["entity"],
+            "shape": ["?r1 value ?e1"],
+            "slots": [[0, 3]],
+            "target": [[1]],
+            "known": [[]],
+        }
+    )
+    empty = QueryTable.concatenate([])
+    for name, tables in (("none", {"train": one, "test": empty}), ("some", {"valid": one, "test": empty})):
+        write_benchmark(tmp_path / name, FACTS, tables, {"protocol": "honest"})
+    with pytest.raises(BenchmarkError, match="has no test queries; it has: train"):
+        run(app, "eval", tmp_path / "none")
+    assert "these are the valid queries" in run(app, "eval", tmp_path / "some").stderr
+    with pytest.raises(BenchmarkError, match="has no test queries; it has: valid"):
+        run(app, "eval", tmp_path / "some", "--split", "test")
+
+
 def test_mistakes_are_said(app: typer.Typer, store: Path, queries: Path, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="name a query table with --queries"):
         run(app, "eval", store)
@@ -142,4 +174,10 @@ def test_mistakes_are_said(app: typer.Typer, store: Path, queries: Path, tmp_pat
         run(app, "eval", store, "--queries", queries, "--model", "tar")
     with pytest.raises(ConfigError, match="cannot write"):
         run(app, "eval", store, "--queries", queries, "--ranks", tmp_path / "no" / "ranks.tsv")
+    with pytest.raises(StoreMissing, match=r"there is nothing at .*nope\. Name a run, a benchmark, or a store"):
+        run(app, "eval", tmp_path / "nope")
+    with pytest.raises(StoreMissing, match="holds no run, benchmark or store"):
+        run(app, "eval", tmp_path)
+    assert "'--seed'" in run(app, "eval", store, "--seed", "-1", code=2).stderr
+    assert "'--seed'" in run(app, "build", store, "-o", tmp_path / "bench", "--seed", "-1", code=2).stderr
     assert "choose one of --json, --latex" in run(app, "eval", store, "--json", "--latex", code=2).stderr

@@ -142,11 +142,30 @@ def test_bodies_have_a_limit(serve, address: str, client: httpx.Client) -> None:
 
 
 def test_heads_have_a_limit(address: str, client: httpx.Client) -> None:
-    for head in (b"GET /api/answer?query=" + b"x" * 66_000, b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 11_000):
-        heard = talk(address, head)
+    """Whether it is complete or not, in one piece or in several."""
+    end = b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    address_, header = b"GET /api/answer?query=" + b"x" * 66_000, b"GET /health HTTP/1.1\r\nX: " + b"y" * 100_000
+    many = b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 11_000
+    for pieces in (
+        (address_,),
+        (many,),
+        (address_, end),
+        (address_ + end,),
+        (header + b"\r\n\r\n",),
+        (many + b"\r\n",),
+    ):
+        heard = talk(address, *pieces)
         assert heard.startswith(b"HTTP/1.1 431")
+        assert heard.count(b"HTTP/1.1") == 1
         assert b"application/problem+json" in heard
+        assert b"65,536 bytes" in heard
     assert client.get("/health").status_code == 200
+
+
+def test_heads_within_the_limit_are_read(client: httpx.Client) -> None:
+    assert client.get("/health", headers={"X-Long": "y" * 64_000}).status_code == 200
+    reply = client.get("/api/answer", params={"query": "x" * 65_000})
+    problem(reply, "too-large", 400)  # the limit of queries: 20,000 characters
 
 
 def talk(address: str, *pieces: bytes, pause: float = 0.0) -> bytes:
@@ -239,6 +258,7 @@ def test_what_is_no_http(address: str) -> None:
     heard = talk(address, b"\x16\x03\x01 hello\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 400")
     assert b"application/problem+json" in heard
+    assert b"urn:tarbox:problem:http" in heard
 
 
 def test_the_key(serve) -> None:  # type: ignore[no-untyped-def]

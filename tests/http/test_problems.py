@@ -107,6 +107,32 @@ def test_bodies_that_are_no_question(client: httpx.Client, body: bytes) -> None:
     check(client.post("/api/answer", content=body, headers={"Content-Type": "application/json"}), 400)
 
 
+@pytest.mark.parametrize("media", ["application/x-www-form-urlencoded", "text/plain; charset=utf-8", None])
+def test_a_question_is_sent_as_json(client: httpx.Client, media: str | None) -> None:
+    headers = {} if media is None else {"Content-Type": media}
+    for body in (b'{"query": "Person"}', b"query=Person", b""):
+        reply = client.post("/api/answer", content=body, headers=headers)
+        assert check(reply, 415)["detail"] == "Send the question as application/json."
+        assert reply.headers["accept-post"] == "application/json"
+    for media_type in ("application/json; charset=utf-8", "application/ld+json", "Application/JSON"):
+        headers = {"Content-Type": media_type}
+        assert client.post("/api/answer", content=b'{"query": "Person"}', headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (b"{", "Expecting property name enclosed in double quotes at line 1, column 2."),
+        (b'{"query":\n "Person', "Unterminated string starting at line 2, column 2."),
+        (b"query=Person", "Expecting value at line 1, column 1."),
+    ],
+)
+def test_what_is_no_json(client: httpx.Client, body: bytes, detail: str) -> None:
+    content = check(client.post("/api/answer", content=body, headers={"Content-Type": "application/json"}), 400)
+    assert content["type"] == "urn:tarbox:problem:json"
+    assert content["detail"] == f"The body is not JSON: {detail}"
+
+
 def test_half_a_character(client: httpx.Client) -> None:
     body = b'{"query": "Person and \\ud800"}'
     content = check(client.post("/api/answer", content=body, headers={"Content-Type": "application/json"}), 400)

@@ -38,6 +38,20 @@ def test_a_prediction_is_explained_as_one(predicting: httpx.Client) -> None:
         assert ("predicted" in {edge["status"] for edge in told["edges"]}) == (status == "predicted")
 
 
+def test_steps_say_what_is_known_without_probabilities(predicting: httpx.Client) -> None:
+    told = predicting.get("/api/explain", params={"query": QUERY, "answer": "AlanTuring"}).json()
+    assert told["steps"] == [
+        "Alan Turing is an Academic person (known)",
+        "every Academic person is a Person (known)",
+        "Alan Turing works at Google (predicted)",
+    ]
+    assert [edge["degree"] for edge in told["edges"]] == [1.0, 1.0, None]
+    assert told["sentence"] == (
+        "Alan Turing is predicted; it would be an answer if Alan Turing is an Academic person (known) and Alan Turing "
+        "works at Google (predicted)."
+    )
+
+
 def test_concepts_and_sparql(predicting: httpx.Client) -> None:
     members = predicting.get("/api/concepts/Professor").json()["members"]
     assert len(members) == 20

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import shutil
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.dumps import RULES
-from tarbox.kb.sources import FORMATS, detect_format, find_sources
+from tarbox.kb.sources import FORMATS, ForgivingStream, detect_format, find_sources
 
 BASE = "https://tarbox.example/toy#"
 TOYS = {
@@ -74,16 +75,62 @@ def compress_zst(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize(
-    ("suffix", "compress"),
-    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", compress_zst)],
-)
+COMPRESSED = [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", compress_zst)]
+
+
+@pytest.mark.parametrize(("suffix", "compress"), COMPRESSED)
 @pytest.mark.parametrize("name", ["toy.nt", "toy.ttl", "toy.ofn"])
 def test_compressed(name: str, suffix: str, compress: object, toy: Path, tmp_path: Path, expected: str) -> None:
     assert callable(compress)
     file = tmp_path / (name + suffix)
     file.write_bytes(compress((toy / name).read_bytes()))
     assert hash_of(file, tmp_path / "kb") == expected
+
+
+def marked(source: Path, folder: Path) -> Path:
+    """A copy of a file, or of those in a folder, with a byte-order mark before each."""
+    copy = folder / source.name
+    for file in [source] if source.is_file() else sorted(source.iterdir()):
+        target = copy if source.is_file() else copy / file.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(BOM_UTF8 + file.read_bytes())
+    return copy
+
+
+@pytest.mark.parametrize("format", TOYS)
+def test_a_byte_order_mark_is_no_content(format: str, toy: Path, tmp_path: Path, expected: str) -> None:
+    file = marked(toy / TOYS[format], tmp_path)
+    sources, _ = find_sources([str(file)])
+    store = build(sources, tmp_path / "kb", BuildOptions(base=BASE))
+    assert {source.format for source in sources} == {format}
+    assert store.manifest["rejected"] == []
+    assert store.manifest["content_hash"] == expected
+
+
+@pytest.mark.parametrize(("suffix", "compress"), COMPRESSED)
+def test_a_byte_order_mark_inside_a_compressed_file(
+    suffix: str, compress: object, toy: Path, tmp_path: Path, expected: str
+) -> None:
+    assert callable(compress)
+    file = tmp_path / f"toy.ttl{suffix}"
+    file.write_bytes(compress(BOM_UTF8 + (toy / "toy.ttl").read_bytes()))
+    assert hash_of(file, tmp_path / "kb") == expected
+
+
+def test_a_header_behind_a_byte_order_mark_is_a_header(tmp_path: Path) -> None:
+    (tmp_path / "relations.csv").write_bytes(BOM_UTF8 + b"head,relation,tail\r\na,likes,b\r\n")
+    sources, _ = find_sources([str(tmp_path / "relations.csv")])
+    assert list(build(sources, tmp_path / "kb").facts.vocabulary.entities) == ["urn:tarbox:a", "urn:tarbox:b"]
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"ab", b"abcd\nef\n", BOM_UTF8[:2], BOM_UTF8 + BOM_UTF8 + b"a"])
+@pytest.mark.parametrize("size", [1, 2, 5, -1])
+def test_only_a_whole_mark_at_the_beginning_is_taken_off(content: bytes, size: int, tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(content)
+    with ForgivingStream(tmp_path / "text") as stream:
+        read = b"".join(iter(lambda: stream.read(size), b""))
+    assert read == content.removeprefix(BOM_UTF8)
+    assert stream.lines == content.count(b"\n")
 
 
 @pytest.mark.parametrize("format", [name for name in TOYS if name not in ("tsv", "csv", "nquads", "trig")])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tarbox.core.errors import ConfigError, SourceError
 from tarbox.core.ids import Role
 from tarbox.kb.build import BuildOptions, build
-from tarbox.kb.inference import check_rules, implied
+from tarbox.kb.inference import ADDED, check_rules, implied
+from tarbox.kb.interpretation import RULES
 from tarbox.kb.sources import find_sources
 from tarbox.kb.store import Store
 
@@ -126,8 +127,29 @@ def test_labels_by_predicate_and_language(build_turtle: BuildTurtle) -> None:
     assert english.entities.show(3) == "d"
     rows = {(row["role"], row["id"], row["text"]) for row in english.synonyms.to_pylist()}
     assert rows == {("entity", 0, "feline"), ("entity", 1, "hound"), ("entity", 1, "X:1")}
-    german = build_turtle(text, language="de").facts.vocabulary
+    german = build_turtle(text, language="DE").facts.vocabulary
     assert german.entities.label(0) == "Katze"
+
+
+def test_labels_left_out_are_counted(build_turtle: BuildTurtle) -> None:
+    store = build_turtle(
+        """:a a :C ; rdfs:label "Pizza"@en , "Pizze"@it , "Pizza"@de ; skos:altLabel "pie"@en , "torta"@it , "" .
+           :b a :C ; rdfs:label "Brot"@de , "Pain"@fr . :nothing rdfs:label "nothing" ; skos:altLabel "nix"@de ."""
+    )
+    assert store.manifest["report"]["kept"] == {"typing": 2, "label": 3, "synonym or alternative id": 1}
+    assert left_out(store) == {
+        "label or synonym in another language (--language)": 3,
+        "empty label or synonym": 1,
+        "label or synonym of a name that no fact uses": 2,
+    }
+    vocabulary = store.facts.vocabulary
+    assert [vocabulary.entities.label(row) for row in range(2)] == ["Pizza", "Brot"]
+    assert vocabulary.synonyms["text"].to_pylist() == ["pie"]
+
+
+def test_a_language_is_no_sql(build_turtle: BuildTurtle) -> None:
+    store = build_turtle(':a a :C ; rdfs:label "a" .', language="d'e")
+    assert store.facts.vocabulary.entities.label(0) == "a"
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -152,6 +174,13 @@ def test_rules_are_off_by_default_and_counted(build_turtle: BuildTurtle) -> None
     assert full.manifest["report"]["inferred"] == {
         "entities merged by same": 1,
         "assertions added by inverse and sub-relations": 2,
+    }
+    assert left_out(full) == {}
+    assert full.manifest["report"]["kept"]["rule that --infer applied"] == 3
+    some = build_turtle(text, infer=frozenset({"same"}))
+    assert left_out(some) == {
+        "inverse relations (apply with --infer inverse)": 1,
+        "sub-relations (apply with --infer subproperty)": 1,
     }
 
 
@@ -207,23 +236,28 @@ def test_nothing_useful_is_an_error_and_keeps_the_old_store(build_turtle: BuildT
     assert open_store(tmp_path / "kb").manifest["content_hash"] == before
 
 
-terms = st.sampled_from([":a", ":b", ":C", ":D", ":p", ":q", "_:x", '"l"', "owl:Class", "owl:Restriction", "owl:Thing"])
+terms = st.sampled_from(
+    [":a", ":b", ":C", ":D", ":p", ":q", "_:x", '"l"', '"m"@it', "owl:Class", "owl:Restriction", "owl:Thing"]
+)
 predicates = st.sampled_from(
     [":p", ":q", "a", "rdfs:subClassOf", "owl:equivalentClass", "rdfs:label", "skos:altLabel", "rdfs:comment",
      "owl:deprecated", "owl:imports", "owl:inverseOf", "rdfs:subPropertyOf", "owl:sameAs", "rdfs:domain"]
 )  # fmt: skip
-statements = st.tuples(terms.filter(lambda t: t != '"l"'), predicates, terms)
+statements = st.tuples(terms.filter(lambda t: not t.startswith('"')), predicates, terms)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(statements, min_size=1, max_size=12), st.booleans())
+@given(st.lists(statements, min_size=1, max_size=12), st.booleans(), st.frozensets(st.sampled_from(sorted(RULES))))
 def test_every_statement_is_accounted_for(
-    build_turtle: BuildTurtle, rows: list[tuple[str, str, str]], literals: bool
+    build_turtle: BuildTurtle, rows: list[tuple[str, str, str]], literals: bool, infer: frozenset[str]
 ) -> None:
     text = "".join(f"{s} {p} {o} .\n" for s, p, o in [*rows, (":kept", ":r", ":kept2")])
-    report = build_turtle(text, keep_literals=literals).manifest["report"]
+    report = build_turtle(text, keep_literals=literals, infer=infer).manifest["report"]
+    added = report["inferred"].get(ADDED, 0)
     accounted = report["duplicates"] + sum(report["kept"].values()) + sum(report["left_out"].values())
-    assert accounted == report["statements"] == len(rows) + 1
+    assert report["statements"] == len(rows) + 1
+    assert accounted == report["statements"] + added
+    assert not {f"--infer {rule}" for rule in infer if f"--infer {rule}" in " ".join(report["left_out"])}
 
 
 def test_base_resolves_relative_iris(tmp_path: Path) -> None:
@@ -231,6 +265,16 @@ def test_base_resolves_relative_iris(tmp_path: Path) -> None:
     sources, _ = find_sources([str(tmp_path / "a.ttl")], "turtle")
     store = build(sources, tmp_path / "kb", BuildOptions(base="http://base.org/"))
     assert list(store.facts.vocabulary.entities) == ["http://base.org/a", "http://base.org/b"]
+
+
+@pytest.mark.parametrize("base", ["not iri", "", "relative/", "http://[", "http://e/%zz", "http://e/\udcff"])
+@pytest.mark.parametrize("name", ["a.ttl", "a.tsv"])
+def test_a_base_is_an_absolute_iri(base: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("<a>\t<p>\t<b> .")
+    sources, _ = find_sources([str(tmp_path / name)])
+    with pytest.raises(ConfigError, match="write an absolute IRI, such as"):
+        build(sources, tmp_path / "kb", BuildOptions(base=base))
+    assert not (tmp_path / "kb").exists()
 
 
 def test_interpretation_needs_no_order(build_turtle: BuildTurtle) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -13,9 +14,11 @@ from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, bind
 from tarbox.execution.lookup import Lookup, NameSource, edit_distance
-from tarbox.kb.vocabulary import Vocabulary
+from tarbox.kb.vocabulary import Names, Vocabulary
+from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query
 from tarbox.query.manchester import parse
-from tarbox.query.names import Name, NameForm
+from tarbox.query.names import ANYTHING, OWL_THING, Name, NameForm
+from tarbox.query.render import render
 from tarbox.query.templates import TEMPLATES
 
 NS = "https://tarbox.example/academia#"
@@ -79,6 +82,43 @@ def test_unknown(role: Role, text: str, message: str, resolver: VocabularyResolv
     form = NameForm.IRI if text.startswith("http") else NameForm.WORD
     with pytest.raises(UnknownName, match=message):
         resolver.resolve(role, Name(form, text))
+
+
+HALVES = ("\udcff\udcfe", "Lond\udcc3\udcb6n", NS + "Canada\ud800")
+
+
+@pytest.mark.parametrize("text", HALVES)
+@pytest.mark.parametrize("role", Role)
+def test_what_is_no_text_names_nothing(role: Role, text: str, resolver: VocabularyResolver) -> None:
+    for form in (NameForm.WORD, NameForm.LABEL, NameForm.IRI):
+        with pytest.raises(UnknownName, match="bytes that are no text in the encoding of this terminal"):
+            resolver.resolve(role, Name(form, text))
+    assert len(resolver.lookup(role).complete(text)) <= 10
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (Concept(NS + "Persn"), "no concept '.*#Persn' in this knowledge base. Did you mean 'Person'?"),
+        (Exists(NS + "workAt", Direction.INVERSE, Entity(NS + "Google")), "Did you mean 'worksAt'?"),
+        (Entity('"1978"'), 'no entity "1978" in this knowledge base$'),
+        (Concept(NS + "Canada"), "'.*#Canada' is an entity in this knowledge base, not a concept$"),
+    ],
+)
+def test_a_query_with_unknown_names_is_told_near_ones(query: Query, message: str, vocabulary: Vocabulary) -> None:
+    with pytest.raises(UnknownName, match=message):
+        bind(query, vocabulary)
+
+
+def test_everything_is_written_as_it_is_read(vocabulary: Vocabulary, resolver: VocabularyResolver) -> None:
+    query = parse("worksAt some (not owl:Thing)", resolver)
+    assert query == Exists(NS + "worksAt", Direction.FORWARD, Not(Concept(ANYTHING)))
+    assert render(query, resolver.write) == "worksAt some (not owl:Thing)"
+    assert render(Concept(OWL_THING), resolver.write) == "owl:Thing"
+    with_own = replace(vocabulary, concepts=Names.of(Role.CONCEPT, [OWL_THING, NS + "Person"]))
+    for concept in (ANYTHING, OWL_THING):
+        own = VocabularyResolver(with_own)
+        assert parse(render(Concept(concept), own.write), own) == Concept(concept)
 
 
 def test_completion(vocabulary: Vocabulary, resolver: VocabularyResolver) -> None:

@@ -89,6 +89,22 @@ def test_one_variable_is_selected(text: str) -> None:
         parse_sparql(text)
 
 
+@pytest.mark.parametrize("form", ["ASK", "DESCRIBE ?x", "CONSTRUCT { ?x a <urn:D> }"])
+def test_other_forms_are_called_as_they_are_written(form: str) -> None:
+    word = form.split(maxsplit=1)[0]
+    with pytest.raises(NotAnswerable, match=f"^{word} is not answerable here; answerable is a SELECT") as caught:
+        parse_sparql(f"BASE <urn:> {form} {{ ?x a <urn:C> }}")
+    assert caught.value.text[caught.value.position :].startswith(word)
+
+
+@pytest.mark.parametrize("prefix", ["", "no", "None", "a.b"])
+def test_an_unknown_prefix_is_shown(prefix: str) -> None:
+    text = f"PREFIX x: <urn:x> SELECT ?x {{ ?x x:p {prefix}:a }}"
+    with pytest.raises(QuerySyntaxError, match=f"the prefix '{prefix}:' is not declared; declare it with") as caught:
+        parse_sparql(text)
+    assert caught.value.position == text.index(f" {prefix}:a") + 1
+
+
 @pytest.mark.parametrize("text", ["", "SELECT", HEAD + "{ ?x :p }", HEAD + "{ ?x no:p :a }"])
 def test_what_is_no_sparql(text: str) -> None:
     with pytest.raises(QuerySyntaxError, match="not SPARQL"):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.service.knowledge_base import KnowledgeBase
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 NS = "https://tarbox.example/academia#"
 ENTITIES = ["Canada", "GeoffreyHinton", "Google", "MIT", "NeuralNetworks", "Search", "Toronto", "YannLeCun"]

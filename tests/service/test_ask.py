@@ -93,6 +93,20 @@ def test_wrong_usage(run, arguments: tuple[str, ...]) -> None:  # type: ignore[n
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("Person", "--explain", "--tsv"), "give --explain with --json"),
+        (("--set", "x", "--explain"), "--explain is for queries"),
+    ],
+)
+def test_explanations_are_not_dropped(run, arguments: tuple[str, ...], message: str) -> None:  # type: ignore[no-untyped-def]
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         (("worksAt value Gogle",), "Did you mean"),
         (("--file", "/no/such"), "cannot read"),
         (("Person and",), "expected"),

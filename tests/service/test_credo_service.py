@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import httpx
 import numpy as np
 import pytest
 import torch
 import typer
+from believing import believe
 from typer.testing import CliRunner, Result
 
 from tarbox.cli.ask import ask
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.exact import answer_rows
-from tarbox.execution.graph import Index
 from tarbox.execution.rows import encode
 from tarbox.http.app import create_app
 from tarbox.kb.facts import Facts
-from tarbox.models.beliefs import Beliefs
 from tarbox.models.calibration import Calibrator
 from tarbox.models.counting import Counting
 from tarbox.models.credo import Credo
-from tarbox.models.describing import FEATURES, Describer
+from tarbox.models.describing import FEATURES
 from tarbox.models.divergence import reference
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Believer
 from tarbox.models.tar import Tar
+from tarbox.models.tempering import BASIS, SURVEYED, Temper
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question, open_answerer
 from tarbox.service.explanations import Support
@@ -38,15 +39,6 @@ from tarbox.service.ordering import Order, crisp_similarity, fuzzy_similarity
 from tarbox.service.reasoner import Reasoner
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
-LINKS = {
-    ("YannLeCun", "worksAt", "MIT"): 0.6,
-    ("YannLeCun", "worksAt", "Toronto"): 0.3,
-    ("MIT", "locatedIn", "Canada"): 0.25,
-    ("Google", "interestedIn", "Search"): 0.5,
-    ("GeoffreyHinton", "investigates", "Search"): 0.4,
-    ("Canada", "uses", "Search"): 0.0005,
-}
-TYPINGS = {("Google", "University"): 0.2, ("Canada", "Organisation"): 0.7}
 TEXTS = (
     "worksAt value MIT",
     "worksAt some (locatedIn value Canada)",
@@ -58,22 +50,6 @@ TEXTS = (
     "(worksAt value MIT) or (worksAt value Toronto)",
     "owl:Thing",
 )
-
-
-def believe(facts: Facts, ranking: Calibrator | None = None, ways: str = "strongest") -> Credo:
-    names, sizes = facts.vocabulary, sizes_of(facts)
-    number = {
-        role: {names.names(role).show(i).replace(" ", ""): i for i in range(len(names.names(role)))} for role in Role
-    }
-    entity, concept, relation = number[Role.ENTITY], number[Role.CONCEPT], number[Role.RELATION]
-    links = {
-        (relation[r] * sizes.entities + entity[h]) * sizes.entities + entity[t]: d for (h, r, t), d in LINKS.items()
-    }
-    typings = {entity[e] * sizes.concepts + concept[c]: d for (e, c), d in TYPINGS.items()}
-    keys = [(np.array(list(part), np.int64), np.array(list(part.values()), np.float32)) for part in (links, typings)]
-    index = Index.of(facts)
-    weights = np.zeros((sizes.directed + sizes.concepts, sizes.concepts), np.float32)
-    return Credo.of(index, Beliefs.of(facts, sizes, keys[0], keys[1]), Describer.of(index, weights), ranking, ways)
 
 
 @pytest.fixture
@@ -308,15 +284,35 @@ def test_a_predicted_concept_has_its_strongest_member(reasoner: Reasoner) -> Non
         "Person may describe the answers: no known answer is an instance of Person; the model predicts one, most "
         "likely Yann LeCun. For example: Yann LeCun is a Person (known) and Yann LeCun works at MIT (predicted, 0.60)."
     )
-    none = explained(reasoner, "worksAt value MIT", "Technique", Role.CONCEPT)
-    assert none.edges == ()
-    assert none.sentence.startswith("Technique may describe the answers: no known answer")
 
 
-def test_a_prediction_that_nothing_is_believed_of(reasoner: Reasoner) -> None:
-    told = explained(reasoner, "worksAt value MIT", "Search")
-    assert [(edge.status, edge.degree) for edge in told.edges] == [("predicted", None)]
-    assert "Search works at MIT (predicted)" in told.steps
+@pytest.mark.parametrize(
+    ("text", "answer", "role"),
+    [
+        ("worksAt value MIT", "Search", Role.ENTITY),
+        ("uses value Search", "Canada", Role.ENTITY),  # 0.0005 is below the least degree
+        ("worksAt value MIT", "Technique", Role.CONCEPT),
+    ],
+)
+def test_what_is_no_answer_has_no_explanation(reasoner: Reasoner, text: str, answer: str, role: Role) -> None:
+    with pytest.raises(QueryError, match=rf"^{answer} is no answer to this query: .* probability is below 0\.01"):
+        explained(reasoner, text, answer, role)
+
+
+ONE_FACT = [("worksAt value MIT", "YannLeCun"), ("inverse worksAt value YannLeCun", "MIT"), ("Organisation", "Canada")]
+
+
+@pytest.mark.parametrize(("text", "answer"), ONE_FACT)
+def test_a_fact_is_as_likely_as_the_answer_that_it_makes(credo: Credo, text: str, answer: str) -> None:
+    """Also where degrees are tempered: here all are bent by one function, and lowered."""
+    layers = np.zeros((BASIS + 1, SURVEYED), np.float32), np.float32([0, 0, 0, -2])
+    temper = Temper(Calibrator(np.zeros(SURVEYED, np.float32), np.ones(SURVEYED, np.float32), layers))
+    bent = Reasoner(KnowledgeBase(credo.index.facts), replace(credo, tempers={Level.ENTITY: temper}), "credo")
+    said = {a.iri: a.degree for a in bent.answer(text, None).entities}[bent.kb.entities[answer].iri]
+    told = explained(bent, text, answer)
+    assert [edge.degree for edge in told.edges] == [said]
+    assert said < 0.6
+    assert told.sentence.count(f"{said:.2f}") == 2
 
 
 def test_the_best_are_those_of_a_sort() -> None:

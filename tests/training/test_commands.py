@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner, Result
 
 from tarbox.cli.ask import ask
+from tarbox.cli.bench import build
 from tarbox.cli.concept import concept
 from tarbox.cli.evaluate import evaluate
+from tarbox.cli.kb import export_kb, show_kb
 from tarbox.cli.train import train
 from tarbox.cli.training_progress import Narrator, duration
 from tarbox.cli.tune import tune
-from tarbox.core.errors import BenchmarkError, ConfigError, MissingDependency, QueryError
+from tarbox.core.errors import BenchmarkError, ConfigError, MissingDependency, QueryError, StoreDamaged, StoreMissing
 from tarbox.training.events import EpochEnded, Finished, Started, Ticked, Validated
 
 SHORT = ["--set", "epochs=2", "--set", "every=1", "--set", "batches.size=1024", "--set", "optimizer.rate=0.02"]
@@ -27,6 +31,8 @@ TINY = ["--model", "tiny_model:Tiny", *SHORT]
 def call() -> Callable[..., Result]:
     app = typer.Typer()
     for name, command in (("train", train), ("concept", concept), ("eval", evaluate), ("ask", ask), ("tune", tune)):
+        app.command(name)(command)
+    for name, command in (("info", show_kb), ("export", export_kb), ("build", build)):
         app.command(name)(command)
 
     def run(*arguments: str | Path) -> Result:
@@ -84,6 +90,46 @@ def test_a_model_that_is_not_trained_cannot_be_evaluated(call: Callable[..., Res
         call("eval", bench, "--model", "tar")
 
 
+def test_a_run_has_one_model_and_devices_must_be_there(call: Callable[..., Result], run_folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is a run of tiny_model:Tiny, .* Leave out --model tar, or train it"):
+        call("eval", run_folder, "--model", "tar")
+    assert call("eval", run_folder, "--model", "tiny_model:Tiny", "--json").exit_code == 0
+    for command in (["eval", run_folder], ["concept", run_folder, "Researcher"]):
+        with pytest.raises(ConfigError, match="no device 'foo'; there are auto, cpu, cuda"):
+            call(*command, "--device", "foo")
+        with pytest.raises(ConfigError, match=f"no device 'cuda:{torch.cuda.device_count()}' here"):
+            call(*command, "--device", f"cuda:{torch.cuda.device_count()}")
+
+
+def test_a_benchmark_that_moved(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
+    shutil.copytree(bench, tmp_path / "here")
+    call("train", tmp_path / "here", "-o", tmp_path / "run", "--model", "counting")
+    before = call("eval", tmp_path / "run", "--json").stdout
+    (tmp_path / "here").rename(tmp_path / "there")
+    with pytest.raises(StoreMissing, match=r"is not at .*here.*Name its new place: `tarbox eval .*run --bench BENCH`"):
+        call("eval", tmp_path / "run")
+    assert call("eval", tmp_path / "run", "--bench", tmp_path / "there", "--json").stdout == before
+    with pytest.raises(ConfigError, match="--bench says where the benchmark of a run is"):
+        call("eval", tmp_path / "there", "--bench", bench)
+
+
+def test_messages_say_what_is_there(call: Callable[..., Result], run_folder: Path, bench: Path, tmp_path: Path) -> None:
+    for command in (["info"], ["export", "-o", tmp_path / "facts.nt"], ["build", "-o", tmp_path / "bench"]):
+        with pytest.raises(StoreMissing, match=rf"is a run, not a store\. .* is {run_folder / 'store'}\."):
+            call(command[0], run_folder, *command[1:])
+    with pytest.raises(StoreMissing, match=rf"is a benchmark, not a store\. .* is {bench / 'store'}\."):
+        call("info", bench)
+    with pytest.raises(StoreMissing, match=r"no run at .*: .*bench is a benchmark\."):
+        call("concept", bench, "Researcher")
+    shutil.copytree(run_folder, tmp_path / "run")
+    (tmp_path / "run" / "run.json").write_text("{")
+    for wanted in (["eval"], ["ask", "Researcher"], ["concept", "Researcher"]):
+        with pytest.raises(StoreDamaged, match=r"run\.json is damaged"):
+            call(wanted[0], tmp_path / "run", *wanted[1:])
+    with pytest.raises(StoreMissing, match=r"there is nothing at .*nope\. Name a benchmark or a store"):
+        call("train", tmp_path / "nope", "-o", tmp_path / "new")
+
+
 def test_asking_a_run(call: Callable[..., Result], run_folder: Path) -> None:
     found = json.loads(call("ask", run_folder, "inverse investigates value GeoffreyHinton", "--json", "-k", "6").stdout)
     assert {answer["status"] for answer in found["entities"]} == {"known", "predicted"}
@@ -113,6 +159,15 @@ def test_ablations_by_option(call: Callable[..., Result], bench: Path, tmp_path:
     call("train", bench, "-o", tmp_path / "run", *TINY, "--without", "subsumption", "--without", "instantiation")
     line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
     assert set(line["losses"]) == {"entity", "concept"}
+
+
+@pytest.mark.parametrize(("model", "learnt"), [("credo", "tar does"), ("gqe", "it learns entity, concept, inst")])
+def test_an_ablation_of_nothing_is_refused(
+    call: Callable[..., Result], bench: Path, tmp_path: Path, model: str, learnt: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{model} does not learn subsumption as a task, .*{learnt}"):
+        call("train", bench, "-o", tmp_path / "run", "--model", model, "--without", "subsumption")
+    assert not (tmp_path / "run").exists()
 
 
 def test_counting_needs_no_training(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:

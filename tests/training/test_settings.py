@@ -86,6 +86,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert tomllib.loads(settings.toml())["objective"]["without"] == ["subsumption"]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "marked.toml"
+    file.write_text("\ufeffseed = 7\n", encoding="utf-8")
+    assert read_file(file) == {"seed": 7}
+
+
 def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("rate = = 3")

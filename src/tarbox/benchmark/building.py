@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from tarbox.benchmark.calibration import sample_calibration
-from tarbox.benchmark.folder import write_benchmark
+from tarbox.benchmark.folder import Benchmark, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.benchmark.sampling import Progress, SampledQueries, grounds_of, sample_all
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.kb.facts import SPLITS, Facts, Ids
-from tarbox.kb.store import Manifest
+from tarbox.kb.store import Manifest, Store
 
 LEVELS: Final = (Level.ENTITY, Level.CONCEPT)
 
@@ -33,11 +33,16 @@ class Built:
 
 
 def build_benchmark(
-    facts: Facts, options: BenchmarkOptions, out: str | os.PathLike[str], progress: Progress | None = None
+    facts: Facts,
+    options: BenchmarkOptions,
+    out: str | os.PathLike[str],
+    progress: Progress | None = None,
+    origin: Store | None = None,
 ) -> Built:
     """Write the benchmark of a knowledge base to the folder `out`, at once or not at all.
 
-    It depends on the facts and the options alone, whatever the number of workers.
+    It depends on the facts and the options alone, whatever the number of workers. `origin` is the store that the facts
+    are of: the manifest says its content hash, and its name goes with the training store.
     """
     if not len(facts.heads):
         raise BenchmarkError("this knowledge base has no assertions, so there is nothing to ask about")
@@ -54,12 +59,33 @@ def build_benchmark(
     details: dict[str, Any] = {
         "protocol": options.protocol.value,
         "options": options.describe(),
-        "templates": {name: render_shape(shape) for name, shape in options.shapes.items()},
+        "templates": _templates(options),
         "facts": {part: stage.facts.counts() for part, stage in split.stages.items()},
         "shortfalls": list(shortfalls),
     }
+    if origin is not None:
+        details["origin"] = {"content_hash": origin.manifest["content_hash"]}
+        details["store"] = {"name": name} if (name := name_of(origin)) is not None else {}
     manifest = write_benchmark(out, split.train, tables, details, {Level.CONCEPT: never})
     return Built(manifest, shortfalls)
+
+
+def find_difference(benchmark: Benchmark, origin: Store, options: BenchmarkOptions) -> str | None:
+    """Why this is not the benchmark that `build_benchmark` makes of the store with the options; None where it is."""
+    manifest = benchmark.manifest
+    if "origin" not in manifest:
+        return "it does not say which facts it was built from"
+    if manifest["origin"]["content_hash"] != origin.manifest["content_hash"]:
+        return f"it was built from other facts than those of {origin.path}"
+    if manifest["templates"] != _templates(options):
+        return "it was built with other templates"
+    found, wanted = manifest["options"], options.describe()
+    differing = (key for key in wanted if found.get(key) != wanted[key])
+    return next((f"its {key} is {found.get(key)}, not {wanted[key]}" for key in differing), None)
+
+
+def _templates(options: BenchmarkOptions) -> dict[str, str]:
+    return {name: render_shape(shape) for name, shape in options.shapes.items()}
 
 
 def table_of(sampled: Sequence[SampledQueries]) -> QueryTable:

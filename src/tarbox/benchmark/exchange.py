@@ -294,7 +294,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
     try:
         with Path(file).open("rb") as handle:
             packed = handle.read(2) == _GZIP
-        with gzip.open(file, "rt", encoding="utf-8") if packed else Path(file).open(encoding="utf-8") as lines:
+        with gzip.open(file, "rt", encoding="utf-8-sig") if packed else Path(file).open(encoding="utf-8-sig") as lines:
             yield lines
     except OSError as error:
         raise SourceError(f"cannot read {file}: {error.strerror or error}") from None

@@ -39,6 +39,8 @@ from tarbox.kb.writing import replace_file, write_store
 FORMAT: Final = "tarbox-benchmark"
 VERSION: Final = 1
 STORE: Final = "store"
+UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
+"""Names of files and folders that do not name a knowledge base."""
 _ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
 
 
@@ -60,6 +62,11 @@ class Benchmark:
     def splits(self) -> tuple[str, ...]:
         """The splits that have a table, of train, valid and test."""
         return tuple(split for split in SPLITS if split in self.manifest["files"])
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """Those of them that have a query."""
+        return tuple(split for split in self.splits if self.manifest["counts"][split])
 
     def calibration(self) -> QueryTable | None:
         """The queries to check degrees with; older benchmarks, imported ones and the paper's have none."""
@@ -109,7 +116,7 @@ def open_benchmark(path: str | os.PathLike[str]) -> Benchmark:
     folder = Path(path)
     if not is_benchmark(folder):
         raise BenchmarkError(
-            f"no benchmark at {folder}. Build one with `tarbox bench build KB -o {folder}` or `tarbox bench import`."
+            f"no benchmark at {folder}. Build one with `tarbox bench build KB -o BENCH` or `tarbox bench import`."
         )
     written = (folder / MANIFEST).read_bytes()
     manifest: Manifest = json.loads(written)
@@ -121,6 +128,17 @@ def open_benchmark(path: str | os.PathLike[str]) -> Benchmark:
     if store.vocabulary_hash != manifest["vocabulary_hash"]:
         raise BenchmarkError(f"{folder / STORE} is not the store of this benchmark. Build the benchmark again.")
     return Benchmark(folder, manifest, store)
+
+
+def name_of(store: Store) -> str | None:
+    """What a store is called: as its manifest says, else by its folder or its only source, where these tell."""
+    sources = store.manifest.get("sources", [])
+    names = [
+        str(store.manifest.get("name", "")),
+        store.path.resolve().name,
+        *(Path(str(source["name"])).name.partition(".")[0] for source in sources if len(sources) == 1),
+    ]
+    return next((name for name in names if name not in UNTOLD), None)
 
 
 def write_benchmark(
@@ -175,6 +193,13 @@ def _check_place(folder: Path) -> None:
         raise BenchmarkError(f"{folder} is a file. Name a folder for the benchmark.")
     if folder.is_dir() and any(folder.iterdir()) and not is_benchmark(folder):
         raise BenchmarkError(f"{folder} is not empty and holds no benchmark. Name another folder, or empty it.")
+    own = {MANIFEST, STORE, *(f"{split}.parquet" for split in TABLES)}
+    others = sorted(place.name for place in folder.iterdir() if place.name not in own) if folder.is_dir() else []
+    if others:
+        raise BenchmarkError(
+            f"{folder} holds a benchmark, which would be replaced, and {others[0]}, which would be lost. "
+            "Name another folder, or move what is no part of the benchmark."
+        )
 
 
 def _move(scratch: Path, folder: Path) -> None:

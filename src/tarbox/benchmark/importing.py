@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from tarbox.benchmark.exchange import Reading, read_queries
-from tarbox.benchmark.folder import write_benchmark
+from tarbox.benchmark.folder import name_of, write_benchmark
 from tarbox.core.errors import BenchmarkError
 from tarbox.execution.binding import VocabularyResolver
 from tarbox.kb.store import Manifest, open_store
@@ -48,7 +48,8 @@ def import_benchmark(
         "sources": [{"split": split, "path": os.fspath(file)} for split, file in files.items()],
         "outside": {split: len(reading.table.outside()) for split, reading in readings.items()},
         "rejected": {split: len(reading.rejected) for split, reading in readings.items()},
-        "store": {key: store.manifest[key] for key in ("options", "sources", "rejected") if key in store.manifest},
+        "store": {key: store.manifest[key] for key in ("options", "sources", "rejected") if key in store.manifest}
+        | ({"name": name} if (name := name_of(store)) is not None else {}),
     }
     tables = {split: reading.table for split, reading in readings.items()}
     return Imported(write_benchmark(output, store.facts, tables, details), readings)

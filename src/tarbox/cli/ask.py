@@ -33,7 +33,14 @@ def ask(
         str | None, typer.Argument(metavar="QUERY", help="A class expression in Manchester syntax.", show_default=False)
     ] = None,
     *,
-    k: Annotated[int, typer.Option("-k", min=0, help="How many answers of each kind; 0 for all.")] = 10,
+    k: Annotated[
+        int,
+        typer.Option(
+            "-k",
+            min=0,
+            help="How many answers of each kind, half of them kept for a run's predictions; 0 for all.",
+        ),
+    ] = 10,
     sparql: Annotated[bool, typer.Option("--sparql", help="The query is a SPARQL SELECT of one variable.")] = False,
     explain: Annotated[
         bool,
@@ -55,6 +62,10 @@ def ask(
         raise typer.BadParameter("give one of: a QUERY, --file QUERIES, --set FILE")
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
+    if explain and as_tsv:
+        raise typer.BadParameter("--tsv has no room for an explanation: give --explain with --json, or alone")
+    if explain and entities is not None:
+        raise typer.BadParameter("--explain is for queries: leave it out with --set")
     from tarbox.cli.answer_tables import Form, Printer
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.ordering import Order
@@ -98,7 +109,7 @@ class Question:
     order: str = "descriptive"
 
     def put(self, text: str) -> None:
-        self._show([(text, self.kb.parse(text, self.sparql))])
+        self._show([(text, self._read(text))])
 
     def put_all(self, file: Path) -> int:
         """Answers every line, many at a time; returns how many were rejected."""
@@ -108,12 +119,20 @@ class Question:
             parsed: list[tuple[str, Query]] = []
             for number, text in batch:
                 try:
-                    parsed.append((text, self.kb.parse(text, self.sparql)))
+                    parsed.append((text, self._read(text)))
                 except TarboxError as error:
                     rejected += 1
                     _reject(file, number, error)
             self._show(parsed)
         return rejected
+
+    def _read(self, text: str) -> Query:
+        """The query of a text, whose names are all of the knowledge base: SPARQL may say others."""
+        from tarbox.execution.binding import bind
+
+        query = self.kb.parse(text, self.sparql)
+        bind(query, self.kb.facts.vocabulary)
+        return query
 
     def _show(self, asked: Sequence[tuple[str, Query]]) -> None:
         """Answers queries in one call and prints them one after the other."""
@@ -173,9 +192,12 @@ def _open_reasoner(source: Path) -> Reasoner | None:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers; empty lines and those that begin with # are left out."""
+    """The lines of a file with their numbers; empty lines and those that begin with # are left out.
+
+    A byte-order mark before the first is no part of it.
+    """
     try:
-        with file.open(encoding="utf-8") as lines:
+        with file.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip() and not line.startswith("#"):
                     yield number, line.strip()

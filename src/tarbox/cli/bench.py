@@ -54,15 +54,17 @@ def build(
             "Honest protocol."
         ),
     ] = 2_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same benchmark.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same benchmark.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Threads; one per processor by default.")] = None,
 ) -> None:
     """Split the facts, sample queries, answer them exactly."""
     from tarbox.benchmark.building import build_benchmark
     from tarbox.benchmark.options import BenchmarkOptions, Protocol, choose_shapes
+    from tarbox.cli.places import check_kb
     from tarbox.kb.splits import SplitBy
     from tarbox.kb.store import open_store
 
+    check_kb(kb)
     chosen = Protocol(protocol.value)
     options = BenchmarkOptions(
         protocol=chosen,
@@ -74,9 +76,9 @@ def build(
         workers=workers if workers is not None else os.cpu_count() or 1,
         calibration=calibration,
     )
-    facts = open_store(kb).facts
+    store = open_store(kb)
     with _progress(options) as advance:
-        built = build_benchmark(facts, options, output, advance)
+        built = build_benchmark(store.facts, options, output, advance, store)
     _report(built, output)
 
 

@@ -26,7 +26,9 @@ def import_benchmark(
 ) -> None:
     """Make a benchmark of a store and query tables in JSON lines."""
     from tarbox.benchmark import importing
+    from tarbox.cli.places import check_kb
 
+    check_kb(kb)
     given = {"train": train, "valid": valid, "test": test}
     done = importing.import_benchmark(kb, {split: file for split, file in given.items() if file is not None}, output)
     for line in done.rejected():

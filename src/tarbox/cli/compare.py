@@ -70,9 +70,12 @@ def compare(
     """Train what is missing, evaluate everything on the same queries, and write tables, a plot and results.json."""
     from tarbox.benchmark.folder import open_benchmark
     from tarbox.cli.compare_progress import Reporter
+    from tarbox.cli.places import check_device
     from tarbox.training.comparison import make_plan
     from tarbox.training.contestants import Wishes
 
+    if device is not None:
+        check_device(device)
     wishes = Wishes(tuple(recipe or ()), tuple(config or ()), tuple(set_ or ()), device)
     named = _contestants(models, ablations, wishes, seeds)
     benchmark = open_benchmark(source)
@@ -102,7 +105,7 @@ def _contestants(models: str | None, ablations: bool, wishes: Wishes, seeds: int
 def _selection(benchmark: Benchmark, split: EvaluatedSplit | None, templates: str | None, queries: int) -> Selection:
     from tarbox.evaluation.comparison import Selection
 
-    there = [name for name in ("test", "valid") if name in benchmark.splits]
+    there = [name for name in ("test", "valid") if name in benchmark.filled]
     if not there:
         raise BenchmarkError(f"{benchmark.path} has neither test nor valid queries to compare on")
     chosen = tuple(name.strip() for name in (templates or "").split(",") if name.strip())

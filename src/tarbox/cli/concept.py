@@ -20,16 +20,17 @@ def concept(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A concept: name, label or IRI.", show_default=False)],
     *,
     k: Annotated[int, typer.Option("-k", min=0, help="How many members; 0 for all.")] = 20,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
 ) -> None:
     """Show the members of a concept: those the facts name, and those the model predicts."""
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
+    from tarbox.cli.places import check_device
     from tarbox.service.reasoner import Reasoner
 
-    reasoner = Reasoner.load(run, device)
+    reasoner = Reasoner.load(run, check_device(device))
     thing = reasoner.kb.concepts[name]
     members = reasoner.members(thing.iri, k or None)
     if as_json:

@@ -77,7 +77,8 @@ def _train(store: Path, bench: Path, run: Path, console: Console) -> Reasoner:
     if run.exists():
         shutil.rmtree(run)
     options = BenchmarkOptions(counts=COUNTS, workers=os.cpu_count() or 1)
-    build_benchmark(open_store(store).facts, options, bench)
+    opened = open_store(store)
+    build_benchmark(opened.facts, options, bench, origin=opened)
     with Narrator() as narrator:
         state = start(bench, run, resolve([read_recipe("credo-small")], "credo"), Surroundings([narrator]))
     best = f": validation MRR {100 * state.best:.1f}" if state.best is not None else ""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never, final
 import typer
 
 from tarbox.cli.exits import WITH_REJECTED
-from tarbox.core.errors import BenchmarkError, ConfigError
+from tarbox.core.errors import BenchmarkError, ConfigError, StoreMissing
 from tarbox.core.ids import Level
 
 if TYPE_CHECKING:
+    from tarbox.benchmark.folder import Benchmark
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.calibration import Calibration
     from tarbox.evaluation.evaluator import Progress, Ranked
@@ -65,7 +66,10 @@ def evaluate(
         Path, typer.Argument(metavar="RUN|BENCH|KB", help="A run, a benchmark, or a store with --queries.")
     ],
     *,
-    model: Annotated[str, typer.Option(help="The model, where PATH is no run.")] = "counting",
+    model: Annotated[
+        str | None, typer.Option(help="The model, where RUN|BENCH|KB is no run; counting, if not given.")
+    ] = None,
+    bench: Annotated[Path | None, typer.Option(help="Where the benchmark of a run is, if it has moved.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
     split: Annotated[
         Split | None, typer.Option(help="The queries of a benchmark to evaluate; test where there are any.")
@@ -79,17 +83,20 @@ def evaluate(
     latex: Annotated[bool, typer.Option(help="Print LaTeX tables.")] = False,
     ranks: Annotated[Path | None, typer.Option(help="Write every single rank: .jsonl, or else with tabs.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw bars per template, and degrees: .png, .svg or .pdf.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap intervals.")] = 0,
-    device: Annotated[str, typer.Option(help="Where a run is evaluated: cpu, cuda or cuda:N.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap intervals.")] = 0,
+    device: Annotated[str, typer.Option(help="Where a run is evaluated: auto, cpu, cuda or cuda:N.")] = "cpu",
 ) -> None:
     """Rank answers and print MRR and Hits@k per template and level; check degrees that are probabilities."""
+    from tarbox.cli.places import check_device, check_output, check_plot
     from tarbox.evaluation.evaluator import rank_table
     from tarbox.evaluation.metrics import Bootstrap, measure
     from tarbox.evaluation.reports import RENDERERS, tabulate, tabulate_calibration, to_json
 
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
-    contestant = _open_run(path, device) or _untrained(model)
-    task = _open_task(contestant.source(path, queries), queries, split, protocol)
+    check_output(ranks)
+    check_plot(plot)
+    contestant = _choose_contestant(path, model, check_device(device))
+    task = _open_task(contestant.source(path, bench, queries), queries, split, protocol)
     _report_unusable(task)
     scorer = contestant.scorer(task.facts)
     with progress_bar(f"ranking with {contestant.name}", len(task.table)) as advance:
@@ -122,11 +129,31 @@ class Contestant:
     scorer: Callable[[Facts], Scorer]
     run: SavedRun | None = None
 
-    def source(self, path: Path, queries: Path | None) -> Path:
+    def source(self, path: Path, bench: Path | None, queries: Path | None) -> Path:
         """Where the queries come from: a run's own benchmark, or its store where a query table is named."""
         if self.run is None:
+            if bench is not None:
+                raise ConfigError(f"--bench says where the benchmark of a run is, and {path} is no run. Leave it out.")
             return path
+        if bench is not None:
+            from tarbox.benchmark.folder import open_benchmark
+
+            self.run.check_benchmark(open_benchmark(bench))
+            return bench
         return self.run.store.path if queries is not None else self.run.benchmark()
+
+
+def _choose_contestant(path: Path, model: str | None, device: str) -> Contestant:
+    """The model of a run, which has no other; the one that is named elsewhere."""
+    found = _open_run(path, device)
+    if found is None:
+        return _untrained(model or "counting")
+    if model not in (None, found.name):
+        raise ConfigError(
+            f"{path} is a run of {found.name}, and no other model can be evaluated from it. "
+            f"Leave out --model {model}, or train it: `tarbox train BENCH -o RUN --model {model}`."
+        )
+    return found
 
 
 def _untrained(model: str) -> Contestant:
@@ -165,25 +192,37 @@ def _choose_form(asked: Mapping[str, bool]) -> str:
 
 def _open_task(path: Path, queries: Path | None, split: Split | None, protocol: Candidates | None) -> Task:
     from tarbox.benchmark.folder import is_benchmark, open_benchmark
-    from tarbox.kb.store import open_store
+    from tarbox.kb.store import MANIFEST, open_store
+    from tarbox.models.saved import what_is_at
 
     if is_benchmark(path):
         benchmark = open_benchmark(path)
         facts, own = benchmark.store.facts, benchmark.excluded()
         label, excluded = _candidates(protocol, facts, benchmark.protocol, own)
         if queries is None:
-            if split is None and Split.TEST.value not in benchmark.splits:
-                typer.echo("these are the valid queries: the benchmark has no test queries", err=True)
-                split = Split.VALID
+            chosen = _choose_split(benchmark, split)
             # the truth of these queries is the test graph, which nobody should see who evaluates another split
-            calibration = benchmark.calibration() if split in (None, Split.TEST) else None
-            table = benchmark.table((split or Split.TEST).value)
-            return Task(facts, table, label, excluded, calibration=calibration)
+            calibration = benchmark.calibration() if chosen is Split.TEST else None
+            return Task(facts, benchmark.table(chosen.value), label, excluded, calibration=calibration)
         return _with_queries(facts, queries, label, excluded)
+    if not (path / MANIFEST).exists():
+        raise StoreMissing(f"{what_is_at(path)}. Name a run, a benchmark, or a store with --queries FILE.")
     facts = open_store(path).facts
     if queries is None:
         raise BenchmarkError(f"{path} is a store and has no queries of its own: name a query table with --queries FILE")
     return _with_queries(facts, queries, *_candidates(protocol, facts, GIVEN, {}))
+
+
+def _choose_split(benchmark: Benchmark, asked: Split | None) -> Split:
+    """The split that is asked for, else test, else valid; it must have queries."""
+    there = benchmark.filled
+    if asked is None and Split.TEST.value not in there and Split.VALID.value in there:
+        typer.echo("these are the valid queries: the benchmark has no test queries", err=True)
+        return Split.VALID
+    split = asked or Split.TEST
+    if split.value not in there:
+        raise BenchmarkError(f"{benchmark.path} has no {split.value} queries; it has: {', '.join(there) or 'none'}")
+    return split
 
 
 def _candidates(

@@ -149,8 +149,6 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
     if report["both_entity_and_concept"]:
         yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
-    if report["unused_labels"]:
-        yield f"{report['unused_labels']:,} labels belong to names that no fact uses"
     for group in report["equivalent_concepts"][:_SHOWN]:
         yield f"equivalent concepts: {', '.join(group[:_SHOWN])}"
     if report["top_concepts"]:
@@ -197,9 +195,12 @@ def show_kb(
     ] = None,
 ) -> None:
     """Show what a knowledge base holds."""
+    from tarbox.cli.places import check_kb, check_plot
     from tarbox.kb.statistics import summarise
     from tarbox.kb.store import open_store
 
+    check_kb(path)
+    check_plot(plot)
     store = open_store(path)
     summary = summarise(store)
     if plot is not None:
@@ -224,8 +225,10 @@ def export_kb(
     output: Annotated[Path, typer.Option("-o", "--output", help="FILE.nt or FILE.nt.gz; or a folder, for TSV tables.")],
 ) -> None:
     """Write a knowledge base as N-Triples, or as TSV tables."""
+    from tarbox.cli.places import check_kb
     from tarbox.kb.export import export
     from tarbox.kb.store import open_store
 
+    check_kb(path)
     for file, rows in export(open_store(path).facts, output).items():
         typer.echo(f"{file}: {rows:,} lines")

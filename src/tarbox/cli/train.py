@@ -105,9 +105,10 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
 
     from tarbox.cli.training_progress import Narrator
     from tarbox.training.session import Surroundings, start
-    from tarbox.training.settings import resolve
+    from tarbox.training.settings import check_ablations, resolve
 
     settings = resolve(tables, model or "tar")
+    check_ablations(settings)
     ended: dict[int, State] = {}
     for number in range(settings.seed, settings.seed + seeds):
         folder = output if seeds == 1 else output / f"seed-{number}"

@@ -151,10 +151,14 @@ def new_figure(
     return figure, panels
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that does not end in one of `FORMATS`."""
+    if Path(path).suffix.lower().removeprefix(".") not in FORMATS:
         raise ConfigError(f"cannot plot to {os.fspath(path)!r}: the name must end in .{', .'.join(FORMATS)}")
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    check_format(path)
     try:
         figure.savefig(path, dpi=160)
     except OSError as error:

@@ -12,12 +12,12 @@ from urllib.parse import unquote
 from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.lookup import Lookup, NameSource
-from tarbox.execution.rows import encode
+from tarbox.execution.rows import encode, means_everything
 from tarbox.kb.facts import Ids
-from tarbox.kb.terms import is_literal, literal, local_name, namespace, split_literal, to_ntriples
+from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, with_operands
-from tarbox.query.names import ANYTHING, OWL_THING, WELL_KNOWN, XSD, Name, NameForm, expand
+from tarbox.query.names import ANYTHING, WELL_KNOWN, XSD, Name, NameForm, expand
 from tarbox.query.render import full_name
 from tarbox.query.tokens import is_word, quote_label
 
@@ -31,6 +31,11 @@ _NUMBERS: Final = (
     (re.compile(r"[+-]?\d+"), "integer"),
     (re.compile(r"[+-]?\d+\.\d+"), "decimal"),
     (re.compile(r"true|false"), "boolean"),
+)
+_EVERYTHING: Final = Name(NameForm.WORD, "owl:Thing")
+_NO_TEXT: Final = (
+    "the name has bytes that are no text in the encoding of this terminal (lone surrogates): write it in UTF-8, under "
+    "a locale such as LC_ALL=C.UTF-8"
 )
 _A: Final = {Role.ENTITY: "an entity", Role.CONCEPT: "a concept", Role.RELATION: "a relation"}
 
@@ -65,8 +70,7 @@ def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str
                 role = Role.RELATION
             case _:
                 return with_operands(node, parts)
-        everything = role is Role.CONCEPT and name in (ANYTHING, OWL_THING)
-        if everything or vocabulary.names(role).find(name) is not None:
+        if means_everything(role, name) or vocabulary.names(role).find(name) is not None:
             return with_operands(node, parts)
         unknown[name] = None
         return Not(Concept(ANYTHING))
@@ -94,7 +98,7 @@ class VocabularyResolver:
 
     def resolve(self, role: Role, name: Name) -> str:
         """The one term with this name; see `tarbox.query.names.Resolver`."""
-        if role is Role.CONCEPT and self._expand(name) in (ANYTHING, OWL_THING) and not self._find(role, name):
+        if means_everything(role, self._expand(name)) and not self._find(role, name):
             return ANYTHING
         return self._vocabulary.names(role).iri(self.find(role, name))
 
@@ -112,8 +116,13 @@ class VocabularyResolver:
         return self._lookups[role]
 
     def write(self, role: Role, term: str) -> str:
-        """The shortest text that a query can use for a term: a local name, a quoted label, or the full IRI."""
+        """The shortest text that a query can use for a term: a local name, a quoted label, or the full IRI.
+
+        The concept of all entities is ``owl:Thing``, unless that names a concept of the vocabulary's own.
+        """
         known = self._vocabulary.names(role).find(term)
+        if known is None and means_everything(role, term) and not self._find(role, _EVERYTHING):
+            return _EVERYTHING.text
         if known is None or is_literal(term):
             return full_name(role, term)
         local, label = local_name(term), self._vocabulary.names(role).label(known)
@@ -197,11 +206,13 @@ class VocabularyResolver:
     def _report_unknown(self, role: Role, name: Name) -> NoReturn:
         if name.form is NameForm.PLACEHOLDER:
             raise UnknownName(f"{name.text} is a placeholder; placeholders stand in templates only")
+        if not is_text(name.text):
+            raise UnknownName(_NO_TEXT)
         shown = name.text if is_literal(name.text) else f"'{name.text}'"
         for other in Role:
             if other is not role and self._find(other, name):
                 reason = f"{shown} is {_A[other]} in {self._title}, not {_A[role]}"
-                raise UnknownName(reason + _advice(role, other, name.text))
+                raise UnknownName(reason if name.form is NameForm.IRI else reason + _advice(role, other, name.text))
         candidates = self._candidates(role, name)
         question = f". Did you mean {_either(candidates)}?" if candidates else ""
         raise UnknownName(f"no {role.value} {shown} in {self._title}{question}", candidates)

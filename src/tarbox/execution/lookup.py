@@ -191,7 +191,7 @@ def edit_distance(a: str, b: str, limit: int) -> int:
 
 def _signatures(texts: list[str]) -> Signatures:
     """[N, 4] for each text 256 bits: one per pair of neighbouring bytes, hashed, with the two ends."""
-    encoded = [b"\0" + text.encode() + b"\0" for text in texts]
+    encoded = [b"\0" + text.encode("utf-8", "surrogatepass") + b"\0" for text in texts]
     letters = np.frombuffer(b"".join(encoded), np.uint8).astype(np.uint32)
     starts = np.cumsum([0, *map(len, encoded)])[:-1]
     hashed = np.zeros(len(letters), np.uint32)

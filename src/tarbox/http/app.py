@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -21,7 +22,7 @@ from tarbox.http.kb_page import kb_page
 from tarbox.http.metrics import MEDIA_TYPE as METRICS_TYPE
 from tarbox.http.metrics import Metrics
 from tarbox.http.pages import page_routes, security_headers
-from tarbox.http.problems import KINDS, problem, problem_of
+from tarbox.http.problems import KINDS, Refusal, problem, problem_of
 from tarbox.http.quick import QuickAnswers
 from tarbox.http.routes import api, failures, json_reply
 from tarbox.http.schemas import HealthReply
@@ -35,7 +36,7 @@ DESCRIPTION: Final = (
     "Every error is a problem body (RFC 9457). Where the server has an API key, send it as `X-API-Key` or as a "
     "bearer token."
 )
-_BY_STATUS: Final = {404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
+_BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 
 
 def create_app(answerer: Answerer, settings: Settings | None = None, apart: Apart | None = None) -> ASGIApp:
@@ -96,7 +97,13 @@ def _add_problems(app: FastAPI, title: str) -> None:
 
     async def on_invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
+        if isinstance(error.__cause__, json.JSONDecodeError):
+            return problem("json", _misread(error.__cause__))
         return problem("parameter", "; ".join(map(_fault, error.errors()[:5])))
+
+    async def on_refusal(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Refusal)
+        return error.reply
 
     async def on_http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -108,8 +115,13 @@ def _add_problems(app: FastAPI, title: str) -> None:
 
     app.add_exception_handler(TarboxError, on_tarbox_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(Refusal, on_refusal)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_failure)
+
+
+def _misread(error: json.JSONDecodeError) -> str:
+    return f"The body is not JSON: {error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}."
 
 
 def _fault(fault: dict[str, Any]) -> str:

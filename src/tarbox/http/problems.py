@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
@@ -31,6 +31,8 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "too-large": (400, "The query exceeds a limit"),
     "query": (400, "The query cannot be answered"),
     "parameter": (400, "A parameter is missing or out of range"),
+    "json": (400, "The request body cannot be read as JSON"),
+    "http": (400, "The request does not follow HTTP"),
     "unauthorised": (401, "The API key is missing or wrong"),
     "not-found": (404, "There is nothing here"),
     "unknown-name": (404, "Nothing has this name"),
@@ -75,6 +77,15 @@ class Problem(BaseModel):
     reason: str | None = None
     position: int | None = None
     candidates: list[str] | None = None
+
+
+@final
+class Refusal(Exception):
+    """A problem as an exception, for what stands before a route and cannot reply itself."""
+
+    def __init__(self, reply: Response) -> None:
+        super().__init__()
+        self.reply = reply
 
 
 def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:

@@ -18,6 +18,7 @@ from tarbox.query.algebra import Query
 from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS
 from tarbox.query.render import render
+from tarbox.query.rewrites import plain
 from tarbox.service.answering import CACHED, Answerer, Question
 from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -64,7 +65,7 @@ class Replies:
     def sort(self, asked: Asked) -> tuple[Query, Question]:
         """The shape of a question, and the question with its row: those of one shape are answered in one call."""
         query = asked.query or self.read(asked.text)
-        row = encode_row(query, self.kb.facts.vocabulary)
+        row = encode_row(plain(query), self.kb.facts.vocabulary)
         return row[0], Question(query, asked.k, asked.text, asked.order, row)
 
     def answer(self, batch: Sequence[tuple[Asked, Question]]) -> list[bytes]:

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from tarbox.core.errors import NameLookupError
 from tarbox.core.ids import Role
 from tarbox.http.desk import Desk
-from tarbox.http.problems import MEDIA_TYPE, Problem, problem
+from tarbox.http.problems import MEDIA_TYPE, Problem, Refusal, problem
 from tarbox.http.replies import encode
 from tarbox.http.schemas import (
+    COUNTED,
     FIGURE_1,
     ORDERED,
     AnswerReply,
@@ -52,6 +53,13 @@ def json_reply(content: Any) -> Response:
     return Response(content if isinstance(content, bytes) else encode(content), media_type=JSON)
 
 
+def takes_json(request: Request) -> None:
+    """Refuses a body of another media type; curl sends forms unless it is told otherwise."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != JSON and not (media.startswith("application/") and media.endswith("+json")):
+        raise Refusal(problem("media-type", f"Send the question as {JSON}.", {"Accept-Post": JSON}))
+
+
 def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
     """All routes below `/api`."""
     router = APIRouter(prefix="/api")
@@ -67,13 +75,19 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     async def answer(
         query: Text,
         language: Language = Language.MANCHESTER,
-        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many answers of each kind.")] = 10,
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=COUNTED)] = 10,
         order: Annotated[Order, Query(description=ORDERED)] = Order.DESCRIPTIVE,
     ) -> Response:
         """Answer a query with entities and with the concepts that describe them."""
         return json_reply(await desk.answer(query, k, language is Language.SPARQL, order))
 
-    @router.post("/answer", response_model=AnswerReply, responses=failures(), operation_id="answer_posted")
+    @router.post(
+        "/answer",
+        response_model=AnswerReply,
+        responses=failures(415),
+        dependencies=[Depends(takes_json)],
+        operation_id="answer_posted",
+    )
     async def answer_posted(request: Annotated[AnswerRequest, Body()]) -> Response:
         """Answer a query that is too long for an address."""
         sparql = request.language is Language.SPARQL

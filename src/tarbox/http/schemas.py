@@ -12,11 +12,13 @@ from tarbox.service.ordering import Order
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 _NS = "https://tarbox.example/academia#"
-
-
 ORDERED = (
     "The order of the concepts, known and predicted ones each: by coverage times specificity, by degree, or by the "
     "paper's Jensen-Shannon similarity."
+)
+COUNTED = (
+    "How many answers of each kind. Where a model predicts, half of the places (rounded down) are kept for "
+    "predictions, as far as there are any."
 )
 
 
@@ -48,7 +50,7 @@ class AnswerRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
     query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
     language: Language = Language.MANCHESTER
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description="How many answers of each kind.", strict=True)
+    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=COUNTED, strict=True)
     order: Order = Field(Order.DESCRIPTIVE, description=ORDERED)
 
 
@@ -74,7 +76,7 @@ class ConceptItem(EntityItem):
 
 
 class AnswerReply(BaseModel):
-    """Both lists of answers; the counts are of all there are: known, or predicted with a degree of 0.001 or more."""
+    """Both lists of answers; the counts are of all there are: known, or predicted with a degree of 0.01 or more."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -131,7 +133,8 @@ class Node(BaseModel):
 class Edge(BaseModel):
     """A fact, from the node `source` to the node `target`; `step` is its place in the steps, from zero.
 
-    `degree` is 1 for a known fact, a predicted one's probability where the model has probabilities, else null.
+    `degree` is 1 for a known fact. For a predicted one it is the probability that the model gives when it is asked for
+    this fact alone; null where it has no probabilities.
     """
 
     source: str
@@ -143,7 +146,11 @@ class Edge(BaseModel):
 
 
 class ExplanationReply(BaseModel):
-    """The facts that carry one answer, as a sentence, as a graph and as single steps."""
+    """The facts that carry one answer, as a sentence, as a graph and as single steps.
+
+    The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
+    each ends in `(known)` or `(predicted)`, there with the degree of its fact.
+    """
 
     sentence: str
     nodes: list[Node]

@@ -8,6 +8,7 @@ import socket
 from asyncio.events import TimerHandle
 from typing import Any, Final, final
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -87,9 +88,19 @@ class Connection(HttpToolsProtocol):
             return
         self._head += len(data)
         if self._head > self._bounds.head:
-            self._refuse("head-too-large", f"The address and the header may have {self._bounds.head:,} bytes.")
+            self._refuse_head()
         elif self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(self._bounds.reading, self._expire)
+
+    def on_headers_complete(self) -> None:
+        """A head that came in one piece is measured here, one that comes bit by bit in `data_received`, too.
+
+        The exception stops the parser, and ends up in `send_400_response`, which finds the connection closing.
+        """
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self._bounds.head:
+            self._refuse_head()
+            raise httptools.HttpParserError
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel()
@@ -108,7 +119,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse("parameter", msg)
+        self._refuse("http", msg)
 
     def _expire(self) -> None:
         self._deadline = None
@@ -118,6 +129,9 @@ class Connection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _refuse_head(self) -> None:
+        self._refuse("head-too-large", f"The address and the header may have {self._bounds.head:,} bytes.")
 
     def _refuse(self, kind: str, detail: str, more: str = "") -> None:
         """Replies before there is a request for the application, and closes."""

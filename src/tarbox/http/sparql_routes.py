@@ -124,7 +124,7 @@ def _results(desk: Desk, bounds: Bounds, asked: SparqlRequest, media_type: str) 
         truth = bool(len(answer_query(tree, desk.kb.index).entities))
         return Response(write_truth(truth, media_type), headers=headers, media_type=media_type)
     most = bounds.rows if asked.limit is None else min(asked.limit, bounds.rows)
-    k = asked.offset + most
+    k = 2 * (asked.offset + most)  # half may be predictions, which come last: so much of the whole list is in its order
     found = desk.kb.answer(tree, k) if unknown else desk.answerer.answer_many([Question(tree, k)])[0]
     likely = [answer for answer in found.entities[asked.offset :][:most] if answer.degree > 0]
     headers["X-Total-Count"] = str(found.entity_count)

@@ -14,10 +14,12 @@ from tarbox.core.errors import RejectedLine, SourceError
 from tarbox.kb.closure import Hierarchy, top_concepts
 from tarbox.kb.encoding import write_tables
 from tarbox.kb.imports import find_import
-from tarbox.kb.inference import apply_rules
-from tarbox.kb.interpretation import KEPT, Interpretation, Verdict, account, code, collect_names, filter_degree, judge
+from tarbox.kb.inference import ADDED, apply_rules
+from tarbox.kb.interpretation import KEPT, Interpretation, account, collect_names, filter_degree, judge
+from tarbox.kb.labels import choose_labels
 from tarbox.kb.namespaces import Declaration
 from tarbox.kb.readers import READERS
+from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.sources import Source
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
@@ -89,6 +91,8 @@ def build(
 ) -> Store:
     """Build the store `out` from `sources`; the manifest's `report` accounts for every statement read."""
     options, progress = options or BuildOptions(), progress or Progress()
+    if options.base is not None:
+        check_base(options.base)
     for salt in range(_SALTS):
         try:
             return _build(sources, out, options, progress, salt)
@@ -107,7 +111,7 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             report = _interpret(staging, options.interpretation)
             _refuse_nothing(staging, journal, sources, report)
             progress.stage("sorting and encoding")
-            write_tables(staging, writer, options.interpretation.language)
+            write_tables(staging, writer)
         finally:
             staging.close()
         _publish(writer, options, journal, report | {"imports": imports}, read)
@@ -177,12 +181,13 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
     statements = staging.number("SELECT count(*) FROM statement")
     staging.execute("CREATE TABLE merged (id UBIGINT, kept UBIGINT)")
     judge(staging, options)
-    distinct = staging.number("SELECT count(*) FROM fact")
     if "same" in options.infer:
         staging.execute("DROP TABLE merged")
     inferred = apply_rules(staging, options.infer)
+    distinct = staging.number("SELECT count(*) FROM fact") - inferred.get(ADDED, 0)
     collect_names(staging)
     weak = filter_degree(staging, options.min_degree, options.core) if options.min_degree > 0 else 0
+    choose_labels(staging, options.language)
     verdicts = account(staging)
     return {
         "statements": statements,
@@ -193,20 +198,11 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
         "obsolete_terms": staging.number("SELECT count(*) FROM obsolete"),
         "entities_below_min_degree": weak,
         "both_entity_and_concept": staging.number("SELECT count(*) FROM entity SEMI JOIN concept USING (id)"),
-        "unused_labels": _unused_labels(staging),
         "declared": {
             word: staging.number(f"SELECT count(*) FROM declared WHERE word = '{word}'")
             for word in (declaration.value for declaration in Declaration)
         },
     }
-
-
-def _unused_labels(staging: Staging) -> int:
-    """Labels and synonyms of names that have no role."""
-    return staging.number(
-        f"""SELECT count(*) FROM fact WHERE verdict IN ({code(Verdict.LABEL)}, {code(Verdict.SYNONYM)})
-            AND s NOT IN (SELECT id FROM entity UNION SELECT id FROM concept UNION SELECT id FROM relation)"""
-    )
 
 
 def _publish(

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from tarbox.core.ids import Role
-from tarbox.kb.interpretation import LABEL_RANK, Verdict, code
+from tarbox.kb.interpretation import Verdict, code
 from tarbox.kb.staging import Staging
 from tarbox.kb.store import TABLES
 from tarbox.kb.writing import StoreWriter
 
-_VALUE: Final = """replace(replace(replace(replace(replace(replace(
-    regexp_extract(text, '^"(.*)"[^"]*$', 1), '\\\\', chr(1)), '\\"', '"'), '\\n', chr(10)), '\\r', chr(13)),
-    '\\t', chr(9)), chr(1), '\\')"""
-_LANGUAGE: Final = """lower(regexp_extract(text, '"@([A-Za-z0-9-]+)$', 1))"""
 
-
-def write_tables(staging: Staging, writer: StoreWriter, language: str) -> None:
+def write_tables(staging: Staging, writer: StoreWriter) -> None:
     """Encode everything and hand it to the writer, table by table."""
-    _choose_labels(staging, language)
     for role in Role:
         staging.execute(  # written in order, so that DuckDB's rowid is the id
             f"""CREATE TABLE {role.value}_row AS SELECT id, text AS iri, label FROM {role.value} JOIN name USING (id)
                 LEFT JOIN chosen USING (id) ORDER BY text"""
         )
         writer.write(role.plural, staging.reader(f"SELECT iri, label FROM {role.value}_row ORDER BY rowid"))
-    writer.write("synonyms", staging.reader(_synonyms(language)))
+    writer.write("synonyms", staging.reader(_synonyms()))
     assertion, typing = code(Verdict.ASSERTION), code(Verdict.TYPING)
     facts = {
         "assertions": f"""SELECT h.rowid::INT AS head, r.rowid::INT AS relation, t.rowid::INT AS tail, split
@@ -48,26 +41,12 @@ def write_tables(staging: Staging, writer: StoreWriter, language: str) -> None:
         writer.write(name, _as_one_batch(batches, TABLES[name], writer.scratch))
 
 
-def _choose_labels(staging: Staging, language: str) -> None:
-    """`chosen`: one label for each name, by predicate, then by language (the wanted one, none, any other)."""
-    staging.execute(
-        f"""CREATE TABLE said AS SELECT s AS id, {_VALUE} AS value, {_LANGUAGE} AS language,
-              CASE p {LABEL_RANK} ELSE 9 END AS rank, verdict = {code(Verdict.LABEL)} AS is_label
-            FROM fact JOIN name ON o = name.id WHERE verdict IN ({code(Verdict.LABEL)}, {code(Verdict.SYNONYM)})"""
-    )
-    staging.execute(
-        f"""CREATE TABLE chosen AS SELECT id, min_by(value, (
-              CASE language WHEN '{language}' THEN 0 WHEN '' THEN 1 ELSE 2 END, rank, language, value)) AS label
-            FROM said WHERE is_label AND value <> '' GROUP BY id"""
-    )
-
-
-def _synonyms(language: str) -> str:
-    """Everything else that a name is called, in the wanted language or in none; merged entities by their IRI."""
+def _synonyms() -> str:
+    """Everything else that a name is called; merged entities by their IRI."""
     roles = " UNION ALL ".join(
         f"""SELECT '{role.value}' AS role, r.rowid::INT AS id, value AS text FROM said
             JOIN {role.value}_row AS r USING (id)
-            WHERE value <> '' AND language IN ('{language}', '') AND value IS DISTINCT FROM r.label"""
+            WHERE value IS DISTINCT FROM r.label"""
         for role in Role
     )
     merged = """SELECT 'entity', r.rowid::INT, name.text FROM merged JOIN entity_row AS r ON kept = r.id

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,16 +16,23 @@ from tarbox.kb.interpretation import RULES, Verdict, code
 from tarbox.kb.namespaces import OWL
 from tarbox.kb.staging import Staging
 
+ADDED: Final = "assertions added by inverse and sub-relations"
+MERGED: Final = "entities merged by same"
 Directed = tuple[int, bool]  # a relation's id, and whether it is meant backwards
 
 
 def apply_rules(staging: Staging, infer: frozenset[str]) -> dict[str, int]:
-    """Apply the rules named in `infer` to the table `fact`; returns what each added or merged."""
+    """Apply the rules named in `infer` to the table `fact`; returns what each added or merged.
+
+    The statements that say the rules get the verdict `APPLIED`. Statements that merging makes equal become one.
+    """
     done: dict[str, int] = {}
     if "same" in infer:
-        done["entities merged by same"] = _merge_same(staging)
+        done[MERGED] = _merge_same(staging)
     if infer & {"inverse", "subproperty"}:
-        done["assertions added by inverse and sub-relations"] = _add_implied(staging, infer)
+        done[ADDED] = _add_implied(staging, infer)
+    for name in infer:
+        staging.execute(f"UPDATE fact SET verdict = {code(Verdict.APPLIED)} WHERE verdict = {code(RULES[name])}")
     return done
 
 

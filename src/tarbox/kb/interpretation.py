@@ -13,7 +13,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from tarbox.kb.namespaces import LABEL_ORDER, TYPE, Declaration, Meaning, declaration_of, meaning_of
+from tarbox.kb.namespaces import TYPE, Declaration, Meaning, declaration_of, meaning_of
 from tarbox.kb.staging import Staging
 
 
@@ -29,6 +29,7 @@ class Verdict(Enum):
     SYNONYM = "synonym or alternative id"
     IMPORT = "import"
     DEPRECATION = "mark of an obsolete term"
+    APPLIED = "rule that --infer applied"
     LITERAL = "literal value (keep with --literals keep)"
     BLANK = "blank node"
     ANONYMOUS = "anonymous class"
@@ -41,9 +42,12 @@ class Verdict(Enum):
     SAME = "same entities (merge with --infer same)"
     DEGREE = "entity below --min-degree"
     LITERAL_CLASS = "literal in the place of a name"
+    LANGUAGE = "label or synonym in another language (--language)"
+    EMPTY = "empty label or synonym"
+    UNUSED = "label or synonym of a name that no fact uses"
 
 
-KEPT: Final = frozenset(list(Verdict)[:9])
+KEPT: Final = frozenset(list(Verdict)[:10])
 _CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
 RULES: Final = {"inverse": Verdict.INVERSE, "subproperty": Verdict.SUBPROPERTY, "same": Verdict.SAME}
 
@@ -141,6 +145,7 @@ def _verdicts(options: Interpretation) -> str:
     names = f"WHEN s & 3 = 2 THEN {_CODE[Verdict.BLANK]} WHEN {literal} THEN {_CODE[Verdict.LITERAL_CLASS]}"
     classes = f"WHEN {blank} THEN {_CODE[Verdict.ANONYMOUS]} WHEN {literal} THEN {_CODE[Verdict.LITERAL_CLASS]}"
     kept = Verdict.ASSERTION if options.keep_literals else Verdict.LITERAL
+    rules = f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} WHEN {literal} THEN {_CODE[Verdict.LITERAL_CLASS]}"
     texts = f"WHEN s & 3 = 2 THEN {_CODE[Verdict.BLANK]} WHEN NOT {literal} THEN {_CODE[Verdict.ANNOTATION]}"
     cases: Mapping[Meaning, str] = {
         Meaning.RELATION: f"""WHEN {blank} THEN {_CODE[Verdict.BLANK]} WHEN {literal} THEN {_CODE[kept]}
@@ -156,9 +161,9 @@ def _verdicts(options: Interpretation) -> str:
         Meaning.SYNONYM: f"{texts} ELSE {_CODE[Verdict.SYNONYM]}",
         Meaning.DEPRECATED: f"ELSE {_CODE[Verdict.DEPRECATION]}",
         Meaning.IMPORT: f"ELSE {_CODE[Verdict.IMPORT]}",
-        Meaning.INVERSE: f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} ELSE {_CODE[Verdict.INVERSE]}",
-        Meaning.SUBPROPERTY: f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} ELSE {_CODE[Verdict.SUBPROPERTY]}",
-        Meaning.SAME: f"WHEN {blank} THEN {_CODE[Verdict.BLANK]} ELSE {_CODE[Verdict.SAME]}",
+        Meaning.INVERSE: f"{rules} ELSE {_CODE[Verdict.INVERSE]}",
+        Meaning.SUBPROPERTY: f"{rules} ELSE {_CODE[Verdict.SUBPROPERTY]}",
+        Meaning.SAME: f"{rules} ELSE {_CODE[Verdict.SAME]}",
         Meaning.ANNOTATION: f"ELSE {_CODE[Verdict.ANNOTATION]}",
         Meaning.SCHEMA: f"ELSE {_CODE[Verdict.SCHEMA]}",
     }
@@ -235,6 +240,3 @@ def account(staging: Staging) -> dict[Verdict, int]:
 def code(verdict: Verdict) -> int:
     """The number of a verdict in the table `fact`."""
     return _CODE[verdict]
-
-
-LABEL_RANK: Final = " ".join(f"WHEN term_id('{iri}') THEN {rank}" for rank, iri in enumerate(LABEL_ORDER))

@@ -9,6 +9,7 @@ import io
 import lzma
 import re
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ class Source:
 
 @final
 class ForgivingStream(io.RawIOBase):
-    """The decompressed bytes of a file.
+    """The decompressed bytes of a file, without the byte-order mark that some programs put before a text in UTF-8.
 
     When the compressed data end too early or are damaged, the stream ends there and `failure` says why, so that what
     was readable is not lost. `lines` counts the newlines that have passed.
@@ -87,6 +88,7 @@ class ForgivingStream(io.RawIOBase):
             self._most = 1 << 24 if self._stream is self._raw else _PART
         except OSError as error:
             raise SourceError(f"cannot read {path}: {error.strerror or error}") from None
+        self._ahead = self._take(len(BOM_UTF8)).removeprefix(BOM_UTF8)
 
     def readable(self) -> bool:
         return True
@@ -94,13 +96,18 @@ class ForgivingStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         if size < 0:
             return self.readall()
+        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
+        block = ahead + self._take(size - len(ahead))
+        self.lines += block.count(b"\n")
+        return block
+
+    def _take(self, size: int) -> bytes:
+        """The next `size` bytes, fewer at the end only."""
         parts: list[bytes] = []
         while size > 0 and self.failure is None and (part := self._part(min(size, self._most))):
             parts.append(part)
             size -= len(part)
-        block = b"".join(parts)
-        self.lines += block.count(b"\n")
-        return block
+        return b"".join(parts)
 
     def _part(self, size: int) -> bytes:
         """A small piece, so that a failure costs no more than that."""

@@ -105,7 +105,7 @@ def manifest_bytes(manifest: Manifest) -> bytes:
 
 
 def _canonical(value: Manifest) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def checksum(file: Path) -> str:

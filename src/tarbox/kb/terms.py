@@ -28,6 +28,11 @@ def is_blank(term: str) -> bool:
     return term.startswith("_:")
 
 
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can write `text`: it has no lone surrogates, Python's stand-ins for bytes it could not decode."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def is_literal_text(text: str) -> bool:
     """Whether the whole of `text` is one literal in N-Triples form."""
     return _LITERAL.fullmatch(text) is not None

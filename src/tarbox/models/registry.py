@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -40,7 +42,7 @@ def find_model(name: str) -> Any:
     True
     """
     if ":" in name:
-        return _load(name)
+        return _check(name, _load(name))
     if name in MODELS:
         return _load(MODELS[name])
     near = get_close_matches(name, MODELS, 1)
@@ -50,7 +52,29 @@ def find_model(name: str) -> Any:
 
 def _load(address: str) -> Any:
     module, _, attribute = address.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ConfigError(f"no model {address!r}. Write a registered name or package.module:Class.")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"no model {address!r}: {error}. Write a registered name or package.module:Class.") from None
+
+
+def _check(address: str, found: Any) -> Any:
+    """What a user names as a model, if it can be one: from the facts, or by training."""
+    if callable(getattr(found, "from_facts", None)):
+        return found
+    if not isinstance(found, type) or not _is_trained(found):
+        raise ConfigError(
+            f"{address!r} is no model: it neither extends tarbox.models.base.Model or EntityModel nor has from_facts."
+        )
+    if inspect.isabstract(found) or not is_dataclass(getattr(found, "Config", None)):
+        raise ConfigError(f"{address!r} is no complete model: it lacks a method of its base class, or a Config.")
+    return found
+
+
+def _is_trained(kind: type[Any]) -> bool:
+    from tarbox.models.base import Trainable
+    from tarbox.models.scorer import Rehearsed
+
+    return issubclass(kind, Trainable | Rehearsed)

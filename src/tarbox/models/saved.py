@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from tarbox.benchmark.folder import is_benchmark, open_benchmark
+from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
 from tarbox.core.config import read_config
 from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
-from tarbox.kb.store import Store, open_store
+from tarbox.kb.store import MANIFEST, Store, open_store
 from tarbox.models.registry import find_model
 from tarbox.models.scorer import Rehearsed, Scorer
 
@@ -43,6 +43,7 @@ RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
 STORE: Final = "store"
+_DESCRIBED: Final = ("version", "model", "vocabulary_hash", "benchmark")
 
 
 @final
@@ -69,10 +70,24 @@ class SavedRun:
         places = [self.path / str(named["relative"]), Path(str(named["absolute"]))]
         for place in places:
             if is_benchmark(place):
-                check_vocabulary(self.path, self.description["vocabulary_hash"], open_benchmark(place).store)
+                self.check_benchmark(open_benchmark(place))
                 return Path(os.path.normpath(place))
         tried = " nor ".join(dict.fromkeys(os.path.normpath(place) for place in places))
-        raise StoreMissing(f"the benchmark of {self.path} is not at {tried}. Name queries with --queries FILE.")
+        raise StoreMissing(
+            f"the benchmark of {self.path} is not at {tried}. "
+            f"Name its new place: `tarbox eval {self.path} --bench BENCH`, "
+            f"or `tarbox train BENCH --resume -o {self.path}` to train on."
+        )
+
+    def check_benchmark(self, benchmark: Benchmark) -> None:
+        """Refuse a benchmark whose training facts are not the run's: it may ask for what the run has learnt."""
+        check_vocabulary(self.path, self.description["vocabulary_hash"], benchmark.store)
+        content_hash = benchmark.store.manifest["content_hash"]
+        if self.description.get("content_hash", content_hash) != content_hash:
+            raise StoreError(
+                f"{self.path} was trained on other facts than {benchmark.path} has. "
+                "Use the benchmark it was trained on, or train again."
+            )
 
     def scorer(self, device: str = "cpu") -> Scorer:
         """The trained model, ready to score."""
@@ -116,24 +131,69 @@ class SavedRun:
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a run at `path`."""
+    """Whether there is a run at `path`; it may be damaged, which `open_run` says."""
     try:
         return bool(json.loads((Path(path) / RUN).read_bytes()).get("format") == FORMAT)
-    except (OSError, ValueError, AttributeError):
+    except OSError:
         return False
+    except (ValueError, AttributeError):
+        return True
+
+
+def what_is_at(path: str | os.PathLike[str]) -> str:
+    """The beginning of a message about a path that does not hold what was wanted.
+
+    >>> what_is_at("nowhere")
+    'there is nothing at nowhere'
+    """
+    place = Path(path)
+    if not place.exists():
+        return f"there is nothing at {place}"
+    if not place.is_dir():
+        return f"{place} is a file"
+    if is_run(place):
+        return f"{place} is a run"
+    if is_benchmark(place):
+        return f"{place} is a benchmark"
+    return f"{place} is a store" if (place / MANIFEST).exists() else f"{place} holds no run, benchmark or store"
 
 
 def open_run(path: str | os.PathLike[str]) -> SavedRun:
     """Open the run at `path`; a run whose vocabulary is not its store's is refused."""
     folder = Path(path)
     if not is_run(folder):
-        raise StoreMissing(f"no run at {folder}. Train one with `tarbox train BENCH -o {folder}`.")
-    description = json.loads((folder / RUN).read_bytes())
+        raise StoreMissing(f"no run at {folder}: {what_is_at(folder)}. Train one with `tarbox train BENCH -o RUN`.")
+    description = _read_description(folder / RUN)
     if description["version"] != VERSION:
         raise StoreError(f"{folder} has run format {description['version']}, this tarbox reads {VERSION}.")
+    settings = _read_settings(folder / CONFIG)
     store = open_store(folder / STORE)
     check_vocabulary(folder, description["vocabulary_hash"], store)
-    return SavedRun(folder, description, tomllib.loads((folder / CONFIG).read_text(encoding="utf-8")), store)
+    return SavedRun(folder, description, settings, store)
+
+
+def _read_description(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise StoreDamaged(f"{file} is damaged: {error}. Train the run again, or take the file from a copy.") from None
+    missing = [key for key in _DESCRIBED if not isinstance(found, dict) or key not in found]
+    if missing:
+        raise StoreDamaged(f"{file} is damaged: it has no {missing[0]!r}. Train the run again.")
+    description: Mapping[str, Any] = found
+    return description
+
+
+def _read_settings(file: Path) -> Mapping[str, Any]:
+    try:
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreDamaged(f"{file} is missing: the run is not complete. Train it again.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StoreDamaged(f"{file} is damaged: {error}. Mend it, or train the run again.") from None
+    if not isinstance(settings.get("model", {}), dict):
+        raise StoreDamaged(f"{file} is damaged: [model] is no table. Mend it, or train the run again.")
+    return settings
 
 
 def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:

@@ -34,6 +34,14 @@ ANSWERABLE: Final = (
     "answerable is a SELECT of one variable over a tree of triple patterns, UNION, FILTER NOT EXISTS, MINUS, VALUES"
 )
 
+_FORMS: Final = {
+    "SelectQuery": "SELECT",
+    "AskQuery": "ASK",
+    "ConstructQuery": "CONSTRUCT",
+    "DescribeQuery": "DESCRIBE",
+}
+_UNKNOWN_PREFIX = re.compile(r"Unknown namespace prefix : (\S*)")
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -112,16 +120,26 @@ def _translate(text: str, reader: _Reader, kind: str) -> Any:
     except RecursionError:
         raise
     except Exception as error:  # rdflib raises bare exceptions, for unknown prefixes among others
-        prefix = re.search(r"prefix : (\S*)", str(error))
-        position = text.find(f"{prefix.group(1)}:") if prefix else 0
-        raise QuerySyntaxError(f"not SPARQL: {error}", text, max(position, 0)) from error
+        reason, position = _explain(error, text)
+        raise QuerySyntaxError(f"not SPARQL: {reason}", text, position) from error
     if node.name != kind:
-        reader.refuse(f"a {node.name} is not answerable", "")
+        reader.refuse(f"{_FORMS[node.name]} is not answerable here", _FORMS[node.name])
     if node.datasetClause:
         reader.refuse("FROM is not answerable: there is one knowledge base", "FROM")
     if kind == "SelectQuery" and len(node.PV) != 1:
         reader.refuse(f"select one variable, not {len(node.PV)}", "SELECT")
     return node
+
+
+def _explain(error: Exception, text: str) -> tuple[str, int]:
+    """What rdflib complains of, for people, and where it is."""
+    found = _UNKNOWN_PREFIX.search(str(error))
+    if found is None:
+        return str(error), 0
+    prefix = found[1] if f"{found[1]}:" in text else ""  # rdflib calls the empty prefix None
+    place = re.search(rf"(?<![\w.-]){re.escape(prefix)}:", text)
+    declared = f"declare it with PREFIX {prefix}: <http://...>, or write full IRIs in angle brackets"
+    return f"the prefix '{prefix}:' is not declared; {declared}", place.start() if place else 0
 
 
 def _pattern(node: Any) -> Any:

@@ -1,10 +1,15 @@
-"""What a model believes on the way to an answer, where no fact is known: for each hop the strongest witness."""
+"""What a model believes on the way to an answer, where no fact is known: for each hop the strongest witness.
+
+Which facts are on the way is chosen by the model's beliefs as they are. How likely each fact is, is what the model says
+when it is asked for that fact alone: degrees of facts and of answers are probabilities of one kind (ADR 37), and where
+an answer stands or falls with one fact, they are the same number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +19,11 @@ from tarbox.execution.rows import directed, name_id
 from tarbox.kb.facts import Ids
 from tarbox.models.beliefs import BeliefAlgebra
 from tarbox.models.scorer import Believer
-from tarbox.query.algebra import Direction
+from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query
 
 Floats = NDArray[np.float32]
+_LINK: Final = Exists("?r1", Direction.FORWARD, Entity("?e1"))
+_TYPING: Final = Concept("?c1")
 
 
 @final
@@ -45,7 +52,7 @@ class Convictions:
         return self.believer.algebra({}, 1).complement(operand)
 
     def witness(self, relation: int, direction: Direction, entity: int, operand: Floats) -> tuple[int, float] | None:
-        """The entity of the fuzzy set that leads most strongly to this one, and the degree of the fact between them.
+        """The entity of the fuzzy set that leads most strongly to this one, and the probability of the fact between.
 
         The edges that lead to an entity are those that leave it in the other direction.
         """
@@ -57,15 +64,16 @@ class Convictions:
         strengths = operand[others] * degrees
         if not strengths.max(initial=0.0) > 0:
             return None
-        strongest = int(strengths.argmax())
-        return int(others[strongest]), float(degrees[strongest])
+        strongest = int(others[strengths.argmax()])
+        return strongest, self._probability(_LINK, [directed(relation, direction), strongest], entity)
 
     def typing(self, entity: int, concept: int) -> float | None:
-        """The degree to which an entity is believed to be an instance; None where it is not."""
+        """The probability that an entity is an instance; None where that is not believed at all."""
         typings = self.believer.beliefs.concepts
         first, last = typings.offsets[entity], typings.offsets[entity + 1]
         place = int(first + np.searchsorted(typings.columns[first:last], concept))
-        return float(typings.degrees[place]) if place < last and typings.columns[place] == concept else None
+        believed = place < last and typings.columns[place] == concept
+        return self._probability(_TYPING, [concept], entity) if believed else None
 
     def member(self, concept: int, degrees: Floats) -> int | None:
         """The entity that makes the concept an answer most strongly, given the fuzzy set of the answers."""
@@ -73,6 +81,10 @@ class Convictions:
         own = slice(members.offsets[concept], members.offsets[concept + 1])
         strengths = degrees[members.columns[own]] * members.degrees[own]
         return int(members.columns[own][strengths.argmax()]) if strengths.max(initial=0.0) > 0 else None
+
+    def _probability(self, shape: Query, ids: Sequence[int], entity: int) -> float:
+        """That of an entity as the answer to one query."""
+        return float(self.believer.believe(shape, np.array([ids], np.int32)).entities[0, entity])
 
     def _meaning(self, role: Role, name: str, direction: Direction | None = None) -> BeliefAlgebra:
         number = name_id(role, name, self.believer.index.facts.vocabulary)

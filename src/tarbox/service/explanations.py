@@ -18,12 +18,14 @@ from tarbox.core.ids import Role
 from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
-from tarbox.models.scorer import Believer
+from tarbox.models.scorer import Believed, Believer
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
 from tarbox.query.english import say_each, say_member
 from tarbox.query.phrases import RelationPhrase
+from tarbox.query.rewrites import plain
 from tarbox.service.answers import KNOWN, PREDICTED
 from tarbox.service.convictions import Convictions
+from tarbox.service.judging import LEAST
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.witnesses import (
     AbsenceStep,
@@ -79,7 +81,8 @@ class SupportEdge:
     """A fact between two nodes, by their ids.
 
     `status` says whether it is known or predicted, `step` which of the support's steps says it, from zero. `degree`
-    is 1 for a known fact, the probability of a predicted one where the model has probabilities, else None.
+    is 1 for a known fact; for a predicted one the probability that the model gives when it is asked for that fact
+    alone, None where it has no probabilities.
     """
 
     source: str
@@ -123,31 +126,44 @@ def explain_answer(
     """The facts that carry one answer, an entity or a concept, by name or IRI.
 
     Raises `QueryError` where it is no answer, unless it may be a `predicted` one; `UnknownName` where it is nothing.
-    With a `believer`, predicted facts are those that it believes most, with their degrees.
+    With a `believer`, predicted facts are those that it believes most, with their degrees, and what it gives less than
+    `LEAST` is no answer. A model that only scores lists every candidate, so any may be explained.
     """
+    query = plain(query)  # as it is judged
     convictions = Convictions(believer) if believer is not None else None
     row = (kb.concepts if role is Role.CONCEPT else kb.entities).id(answer)
     root = trace(query, kb, convictions)
     walk = Walk(kb.index, convictions)
+    believed = _believe(query, kb, believer)
     if role is Role.CONCEPT:
-        return _explain_concept(root, kb, row, walk, predicted)
-    if not predicted and not root.has(row):
-        raise QueryError(f"{kb.entities.at(row).label} is no answer to this query: no facts carry it")
+        return _explain_concept(root, kb, row, walk, believed, predicted)
+    degree = None if believed is None else believed.entities[0, row]
+    if not root.has(row):
+        _refuse(kb.entities.at(row).label, "no facts carry it", predicted, degree)
     walk.visit(root, row)
-    degrees = _believed(query, kb, believer)
-    return _Teller(kb).tell(walk, (Role.ENTITY, row), (), None if degrees is None else float(degrees[row]))
+    return _Teller(kb).tell(walk, (Role.ENTITY, row), (), degree)
 
 
-def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: bool) -> Support:
+def _refuse(label: str, reason: str, predicted: bool, degree: np.float32 | None) -> None:
+    """Raises `QueryError` for what does not follow from the facts, unless it is predicted."""
+    if not predicted:
+        raise QueryError(f"{label} is no answer to this query: {reason}")
+    if degree is not None and degree < LEAST:
+        raise QueryError(f"{label} is no answer to this query: {reason}, and its probability is below {LEAST}")
+
+
+def _explain_concept(
+    root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, believed: Believed | None, predicted: bool
+) -> Support:
     """Which answers are instances of the concept, then the facts that carry the first of them."""
     answers = root.value.materialise(len(kb.entities))
     instances = kb.index.instances.entities_of[concept]
     inside = [row for row in answers.tolist() if contains(instances, row)]
     label = kb.concepts.at(concept).label
-    if not inside and not predicted:
-        raise QueryError(f"{label} is no answer to this query: none of its instances is one")
     if not inside:
-        return _explain_predicted(root, kb, concept, walk)
+        degree = None if believed is None else believed.concepts[0, concept]
+        _refuse(label, "none of its instances is one", predicted, degree)
+        return _explain_predicted(root, kb, concept, walk, believed)
     walk.type(inside[0], concept)
     walk.visit(root, inside[0])
     listed = _list([kb.entities.at(row).label for row in inside[:SHOWN]], len(inside))
@@ -155,13 +171,11 @@ def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, 
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
-def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk) -> Support:
+def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, believed: Believed | None) -> Support:
     """The member that the model believes in most: its typing, and what makes it an answer."""
     lead = f"no known answer is an instance of {kb.concepts.at(concept).label}; the model predicts one"
-    believer = walk.convictions.believer if walk.convictions is not None else None
-    degrees = _believed(root.query, kb, believer)
-    if walk.convictions is not None and degrees is not None:
-        member = walk.convictions.member(concept, degrees)
+    if walk.convictions is not None and believed is not None:
+        member = walk.convictions.member(concept, believed.entities[0])
         if member is not None:
             lead += f", most likely {kb.entities.at(member).label}"
             walk.type(member, concept)
@@ -169,12 +183,12 @@ def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
-def _believed(query: Query, kb: KnowledgeBase, believer: Believer | None) -> NDArray[np.float32] | None:
-    """[E] the degrees of all entities as answers; None where the model has no probabilities."""
+def _believe(query: Query, kb: KnowledgeBase, believer: Believer | None) -> Believed | None:
+    """The probabilities of all answers; None where the model has none."""
     if believer is None:
         return None
     shape, ids = encode(query, kb.facts.vocabulary)
-    return believer.believe(shape, ids[None]).entities.ravel()
+    return believer.believe(shape, ids[None])
 
 
 @final
@@ -228,15 +242,15 @@ class _Teller:
     kb: KnowledgeBase
     nodes: dict[_Key, SupportNode] = field(default_factory=dict)
 
-    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...], degree: float | None = None) -> Support:
-        """`degree` is that of the answer, where it has one."""
+    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...], degree: np.float32 | None = None) -> Support:
+        """`degree` is that of the answer, where it has one; steps are marked where not all of them are known."""
         self._node(answer, "answer")
         for entity in sorted(walk.named):
             self._node((Role.ENTITY, entity), "entity")
         edges = tuple(edge for number, step in enumerate(walk.steps, len(lead)) for edge in self._edges(step, number))
-        mixed = walk.convictions is not None and not all(is_known(step) for step in walk.steps)
+        mixed = not all(is_known(step) for step in walk.steps)
         said = {step: self._say(step) + (_mark(step) if mixed else "") for step in walk.steps}
-        sentence = self._sentence(said, answer, lead, degree if walk.convictions is not None else None)
+        sentence = self._sentence(said, answer, lead, None if degree is None else float(degree))
         return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *said.values()))
 
     def _sentence(self, steps: Mapping[Step, str], answer: _Key, lead: tuple[str, ...], degree: float | None) -> str:

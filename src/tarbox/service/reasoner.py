@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.benchmark.folder import UNTOLD, name_of
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Believer, Scorer
 from tarbox.query.algebra import Concept, Query
+from tarbox.query.rewrites import plain
 from tarbox.service.answering import CACHED, Question
 from tarbox.service.answers import KNOWN, PREDICTED, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.explanations import Support, explain_answer
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 _CELLS: Final = 1 << 23
-_UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
-"""Names of files and folders that do not name a knowledge base."""
 
 
 @final
@@ -91,7 +91,7 @@ class Reasoner:
         asked = [self._question(question, k, sparql, Order.of(order)) for question in questions]
         rows: dict[Query, list[tuple[int, Ids]]] = {}
         for row, question in enumerate(asked):
-            shape, ids = question.row or encode(question.query, self._kb.facts.vocabulary)
+            shape, ids = question.row or encode(plain(question.query), self._kb.facts.vocabulary)
             rows.setdefault(shape, []).append((row, ids))
         found: dict[int, Answers] = {}
         for shape, places in rows.items():
@@ -187,12 +187,11 @@ class Reasoner:
 
 
 def title_of(saved: SavedRun) -> str:
-    """The name of a run's knowledge base: as the run says, else of its source, its benchmark, or a folder around."""
-    sources = saved.store.manifest.get("sources", [])
+    """The name of a run's knowledge base: as the run says, else its store, which older ones do not: then by folders."""
     benchmark = Path(str(saved.description["benchmark"]["absolute"]))
     names = [
         str(saved.description.get("title", "")),
-        *(str(source["name"]).partition(".")[0] for source in sources if len(sources) == 1),
+        name_of(saved.store) or "",
         *(folder.name for folder in (benchmark, saved.path.resolve(), benchmark.parent)),
     ]
-    return next((name for name in names if name not in _UNTOLD), saved.path.name)
+    return next((name for name in names if name not in UNTOLD), saved.path.name)

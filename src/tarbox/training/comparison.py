@@ -24,7 +24,7 @@ from typing import Any, Final, final
 from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.kb.writing import replace_file
-from tarbox.models.saved import CONFIG, RUN, is_run
+from tarbox.models.saved import CONFIG, is_run, open_run
 from tarbox.training.contestants import Contestant, differences
 from tarbox.training.events import METRICS, Event, read_metrics
 from tarbox.training.failures import TrainingInterrupted
@@ -236,7 +236,7 @@ def _check_run(job: Job, benchmark: Benchmark) -> None:
     """A run that is there must be the run that is wanted."""
     found = resolve([read_file(job.folder / CONFIG)])
     _refuse(f"{job.folder} was trained", job.settings.model_name, differences(found, job.settings))
-    if json.loads((job.folder / RUN).read_bytes())["content_hash"] != benchmark.store.manifest["content_hash"]:
+    if open_run(job.folder).description["content_hash"] != benchmark.store.manifest["content_hash"]:
         raise ConfigError(f"{job.folder} was trained on other facts than {benchmark.path} has. Name another folder.")
 
 

@@ -70,17 +70,22 @@ class Hardware:
 
 
 def open_hardware(config: HardwareConfig) -> Hardware:
-    """The device that the settings name, checked; `auto` is the first GPU where there is one."""
-    name = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == AUTO else config.device
+    """The device that the settings name, checked."""
+    return Hardware(config, find_device(config.device))
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name, if it is here; `auto` is the first GPU where there is one."""
+    wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == AUTO else name
     try:
-        device = torch.device(name)
+        device = torch.device(wanted)
     except RuntimeError:
-        raise ConfigError(f"no device {name!r}; there are auto, cpu, cuda and cuda:N") from None
+        raise ConfigError(f"no device {wanted!r}; there are auto, cpu, cuda and cuda:N") from None
     if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"tarbox trains on cpu and cuda, not on {device.type!r}")
+        raise ConfigError(f"tarbox runs on cpu and cuda, not on {device.type!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"no device {name!r} here: torch finds {torch.cuda.device_count()} GPUs. Use --device cpu.")
-    return Hardware(config, device)
+        raise ConfigError(f"no device {wanted!r} here: torch finds {torch.cuda.device_count()} GPUs. Use --device cpu.")
+    return device
 
 
 @contextmanager

@@ -11,7 +11,8 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,11 @@ from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__
 
+try:
+    import fcntl
+except ImportError:  # Windows: two processes in one run are the user's to avoid
+    fcntl = None  # type: ignore[assignment]
+
 LAST: Final = "last.safetensors"
 PARTS: Final = "parts"
 PROVENANCE: Final = "provenance.json"
@@ -49,9 +55,7 @@ class RunFolder:
     def create(cls, path: str | os.PathLike[str], settings: Settings, benchmark: Path, store: Store) -> RunFolder:
         """Begin a run: its description, its settings, its store."""
         folder = Path(path)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            advice = "Continue it with --resume, or name another folder." if is_run(folder) else "Name another folder."
-            raise ConfigError(f"{folder} exists and is not empty. {advice}")
+        check_place(folder)
         folder.mkdir(parents=True, exist_ok=True)
         link_store(store.path, folder / STORE)
         replace_file(folder / CONFIG, settings.toml().encode())
@@ -73,6 +77,26 @@ class RunFolder:
     def named(self) -> Path:
         """The folder that a user knows: that of the whole run."""
         return self.whole or self.path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """While this is open no other process trains the run; the system unlocks it when this one dies."""
+        with (self.path / RUN).open("r+b") as handle:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise TrainingError(
+                        f"another process is training {self.path}. Wait until it has ended, or stop it."
+                    ) from None
+                except OSError:  # a disk without locks
+                    pass
+            yield
+
+    def discard(self) -> None:
+        """Remove a run in which nothing has been learnt yet."""
+        if not any(self.path.rglob(LAST)):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def part(self, name: str) -> RunFolder:
         return RunFolder(self.path / PARTS / name, self.path)
@@ -115,6 +139,13 @@ class RunFolder:
     def read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """(tensors on the CPU, state) of the last checkpoint."""
         return read_tensors(self.path / LAST)
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place for a new run where something is."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        advice = "Continue it with --resume, or name another folder." if is_run(folder) else "Name another folder."
+        raise ConfigError(f"{folder} exists and is not empty. {advice}")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:

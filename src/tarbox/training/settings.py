@@ -25,6 +25,7 @@ from typing import Any, Final, final
 
 from tarbox.core.config import Table, flatten, merge, read_config, to_table, to_toml, unknown_key
 from tarbox.core.errors import ConfigError
+from tarbox.models.base import Task
 from tarbox.models.saved import trainable_class
 from tarbox.training.batches import BatchConfig
 from tarbox.training.hardware import HardwareConfig
@@ -113,15 +114,28 @@ def resolve(tables: Sequence[Table], model: str = "tar") -> Settings:
             raise ConfigError(f"{key} is a table of settings, not {table[key]!r}")
     seed = table.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
-        raise ConfigError(f"seed is {seed!r}; it must be a whole number, 0 or more")
+        raise ConfigError(f"seed is {seed!r}; it must be a whole number, 0 or more and below 2**63")
     components = {name: read_config(kind, table.get(name, {}), name) for name, kind in COMPONENTS.items()}
     return Settings(_model_table(table["model"]), seed, **components)
+
+
+def check_ablations(settings: Settings) -> None:
+    """Refuse to leave out a task that the model does not learn: it would be the same model under another name."""
+    kind = trainable_class(settings.model_name)
+    able = frozenset() if kind is None else kind.tasks
+    for task in settings.objective.without:
+        if task not in able:
+            learnt = ", ".join(own.value for own in Task if own in able)
+            raise ConfigError(
+                f"{settings.model_name} does not learn {task.value} as a task, so it cannot be left out; "
+                + (f"it learns {learnt}" if learnt else "tar does")
+            )
 
 
 def read_file(path: str | Path) -> Table:
     """The tables of a TOML file."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from xml.parsers import expat
 
+from tarbox.core.errors import ConfigError
 from tarbox.kb.readers.lines import readable_reason
 from tarbox.kb.sources import Source
 from tarbox.kb.statements import BLOCK, NOTHING, Piece, ReadOptions, batch
@@ -106,6 +107,19 @@ def _line_of_xml_error(text: bytes, error: SyntaxError) -> int:
     quoted = str(error.msg).split("'")
     at = text.find(quoted[1].encode()) if len(quoted) > 1 else -1
     return text.count(b"\n", 0, at) + 1 if at >= 0 else 1
+
+
+def check_base(base: str) -> None:
+    """Refuses a base that is no absolute IRI."""
+    import pyoxigraph as ox
+
+    try:
+        ox.NamedNode(base)
+    except ValueError:
+        raise ConfigError(
+            f"--base '{base}' is no base: write an absolute IRI, such as http://example.org/. It is put before the ids "
+            "of tables and resolves relative IRIs."
+        ) from None
 
 
 def _parser(stream: Any, format: str, base: str | None) -> Any:

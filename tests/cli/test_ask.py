@@ -1,0 +1,78 @@
+"""`tarbox ask` as a person meets it: texts in odd encodings, and names that nothing has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NS = "https://tarbox.example/academia#"
+COMMAND = (sys.executable, "-m", "tarbox")
+
+
+@pytest.fixture(scope="module")
+def academia(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ask") / "academia"
+    subprocess.run([*COMMAND, "kb", "build", "--preset", "academia", "-o", folder], check=True, capture_output=True)
+    return folder
+
+
+def ask(kb: Path, *arguments: str | bytes | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, "ask", kb, *arguments, "-k", "1", "--tsv"]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        timeout=120,
+        env=os.environ | environment,
+    )
+
+
+@pytest.mark.parametrize("query", [b"\xff\xfe", b"'Caf\xe9'", b"worksAt value \xff", f"<{NS}Person\udcff>"])
+def test_bytes_that_are_no_text(academia: Path, query: bytes | str) -> None:
+    asked = ask(academia, query)
+    assert asked.returncode == 1
+    assert asked.stderr.startswith("tarbox: the name has bytes that are no text")
+    assert "LC_ALL=C.UTF-8" in asked.stderr
+
+
+@pytest.mark.parametrize("arguments", [["{Café}"], ["--sparql", f"SELECT ?x {{ ?x a <{NS}Café> }}"]])
+def test_a_terminal_without_utf8(academia: Path, arguments: list[str]) -> None:
+    given = [argument.encode() for argument in arguments]
+    asked = ask(academia, *given, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert asked.returncode == 1
+    assert asked.stderr.startswith("tarbox: the name has bytes that are no text")
+
+
+@pytest.mark.parametrize(("option", "first"), [("--set", "Google"), ("--file", "{Google}")])
+def test_a_list_may_begin_with_a_byte_order_mark(academia: Path, tmp_path: Path, option: str, first: str) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text(f"{first}\n", encoding="utf-8-sig")
+    asked = ask(academia, option, file)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert f"<{NS}Google>" in asked.stdout
+
+
+def test_sparql_names_that_nothing_has(academia: Path, tmp_path: Path) -> None:
+    wrong, right = (f"SELECT ?x {{ ?x a <{NS}{name}> }}" for name in ("Persn", "Person"))
+    asked = ask(academia, "--sparql", wrong)
+    assert asked.returncode == 1
+    assert asked.stderr == f"tarbox: no concept '{NS}Persn' in this knowledge base. Did you mean 'Person'?\n"
+    (tmp_path / "queries.rq").write_text(f"{wrong}\n{right}\n")
+    listed = ask(academia, "--sparql", "--file", tmp_path / "queries.rq")
+    assert listed.returncode == 3
+    assert listed.stderr.startswith(f"{tmp_path}/queries.rq:1: no concept")
+    assert right in listed.stdout
+
+
+def test_everything_is_explained_as_it_is_asked(academia: Path) -> None:
+    asked = subprocess.run(
+        [*COMMAND, "ask", academia, "worksAt some owl:Thing", "--explain"], capture_output=True, text=True, check=True
+    )
+    assert "worksAt some owl:Thing" in asked.stdout
+    assert "vocabulary#" not in asked.stdout

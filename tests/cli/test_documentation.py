@@ -1,0 +1,70 @@
+"""What README.md and docs/presets.md show is what the commands print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README, PRESETS = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/presets.md"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands of README.md run: it has `demo/academia`."""
+    made = tmp_path_factory.mktemp("readme")
+    run(made, "tarbox kb build --preset academia -o demo/academia")
+    return made
+
+
+def run(folder: Path, command: str, width: int = 100) -> str:
+    """What a command prints, without the spaces at the ends of lines."""
+    program, *arguments = shlex.split(command)
+    assert program == "tarbox"
+    done = subprocess.run(
+        [sys.executable, "-m", "tarbox", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=120,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": str(width), "PYTHONUTF8": "1"},
+    )
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+
+def test_the_first_question(folder: Path) -> None:
+    block = re.search(r"^```\n\$ (tarbox ask .*?')\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    assert run(folder, block[1]) == block[2]
+
+
+def test_the_questions_to_one_s_own_knowledge_base(folder: Path) -> None:
+    """Their names are academia's."""
+    asked = re.findall(r"^tarbox ask my-(?:kb|run) ('.*?')", README, re.MULTILINE)
+    assert len(asked) == 2
+    for question in asked:
+        assert re.search(r"^[1-9]\d* entities", run(folder, f"tarbox ask demo/academia -k 0 {question}"), re.MULTILINE)
+
+
+def test_the_program(folder: Path) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    *lines, shown = program.strip().splitlines()
+    code = "\n".join([*lines, f"print({shown})"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    assert "Artificial neural network" in done.stdout
+
+
+def test_the_size_of_academia(folder: Path) -> None:
+    row = re.search(r"^\| `kb build --preset academia` \|(.*)\|$", PRESETS, re.MULTILINE)
+    assert row is not None
+    shown = run(folder, "tarbox kb info demo/academia")
+    kinds = ("entities", "concepts", "relations", "assertions", "typings", "subsumptions")
+    for kind, count in zip(kinds, row[1].split("|"), strict=True):
+        assert re.search(rf"^{kind} +{count.strip()}$", shown, re.MULTILINE), kind

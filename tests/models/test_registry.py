@@ -1,0 +1,31 @@
+"""What `--model` may name: a registered model, or a class that is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tarbox.core.errors import ConfigError
+from tarbox.models.registry import MODELS, find_model
+
+
+def test_a_registered_model_by_its_address() -> None:
+    for name, address in MODELS.items():
+        assert find_model(address) is find_model(name)
+
+
+@pytest.mark.parametrize("address", ["os:path", "json:JSONEncoder", "json:dumps", "torch.nn:Linear"])
+def test_what_is_no_model_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{address}' is no model: it neither extends"):
+        find_model(address)
+
+
+@pytest.mark.parametrize("address", ["tarbox.models.base:Model", "tarbox.models.scorer:Rehearsed"])
+def test_what_is_half_a_model_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="is no complete model"):
+        find_model(address)
+
+
+@pytest.mark.parametrize("address", [":x", "os:", "..os:path", "no.such.module:Model", "a b:c"])
+def test_an_address_that_leads_nowhere_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"no model .* Write a registered name or package\.module:Class"):
+        find_model(address)

@@ -1,0 +1,194 @@
+"""Where runs come from and go to: which benchmark a store is divided into, what a refusal leaves, who may train."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tarbox.benchmark.building import build_benchmark, find_difference
+from tarbox.benchmark.folder import open_benchmark
+from tarbox.benchmark.options import BenchmarkOptions
+from tarbox.core.errors import ConfigError, StoreError, StoreMissing
+from tarbox.kb.facts import Facts
+from tarbox.kb.store import manifest_bytes, open_store
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.kb.writing import write_store
+from tarbox.models.saved import open_run
+from tarbox.service.reasoner import Reasoner
+from tarbox.training import run as run_module
+from tarbox.training.failures import TrainingError
+from tarbox.training.run import RunFolder
+from tarbox.training.session import resume, start
+from tarbox.training.settings import Settings, read_assignments, resolve
+
+COUNTING = resolve([], "counting")
+FACTS = Facts.of(
+    Vocabulary.of([f"urn:{name}" for name in "abcdef"], ["urn:C", "urn:D"], ["urn:p"]),
+    [(0, 0, 1), (1, 0, 2), (2, 0, 3), (3, 0, 4), (4, 0, 5), (5, 0, 0)],
+    [(number, number % 2) for number in range(6)],
+)
+FEWER = Facts.of(FACTS.vocabulary, [(0, 0, 1), (1, 0, 2), (2, 0, 5)], [(0, 0), (1, 1)])
+
+
+@pytest.fixture
+def divided(tmp_path: Path) -> Path:
+    """A small store that has been trained on; the run is gone, its benchmark is not."""
+    write_store(tmp_path / "letters", FACTS)
+    start(tmp_path / "letters", tmp_path / "run", COUNTING)
+    shutil.rmtree(tmp_path / "run")
+    return tmp_path
+
+
+def test_the_benchmark_of_a_store_is_used_again(divided: Path) -> None:
+    before = (divided / "run-benchmark" / "manifest.json").stat().st_mtime_ns
+    start(divided / "letters", divided / "run", COUNTING)
+    assert (divided / "run-benchmark" / "manifest.json").stat().st_mtime_ns == before
+
+
+def test_the_benchmark_of_another_store_is_not_trained_on(divided: Path, store: Path) -> None:
+    with pytest.raises(ConfigError, match=r"run-benchmark is not the benchmark .* from other facts .*academia"):
+        start(store, divided / "run", COUNTING)
+    assert not (divided / "run").exists()
+    assert open_benchmark(divided / "run-benchmark").store.facts.counts()["concepts"] == 2  # nothing was replaced
+
+
+def test_nor_that_of_older_facts_or_another_seed(divided: Path) -> None:
+    with pytest.raises(ConfigError, match=r"its seed is 0, not 7\. Name another folder with -o, remove"):
+        start(divided / "letters", divided / "run", resolve([{"seed": 7}], "counting"))
+    write_store(divided / "letters", FEWER)
+    with pytest.raises(ConfigError, match="it was built from other facts"):
+        start(divided / "letters", divided / "run", COUNTING)
+
+
+def test_what_makes_a_benchmark_another(divided: Path) -> None:
+    benchmark, origin = open_benchmark(divided / "run-benchmark"), open_store(divided / "letters")
+    assert find_difference(benchmark, origin, BenchmarkOptions(workers=7)) is None
+    assert find_difference(benchmark, origin, BenchmarkOptions(max_answers=5)) == "its max_answers is 100, not 5"
+    some = {"1p": BenchmarkOptions().shapes["1p"]}
+    assert find_difference(benchmark, origin, BenchmarkOptions(shapes=some)) == "it was built with other templates"
+    file = divided / "run-benchmark" / "manifest.json"
+    older = {key: value for key, value in benchmark.manifest.items() if key != "origin"}
+    file.write_bytes(manifest_bytes(older))
+    told = find_difference(open_benchmark(file.parent), origin, BenchmarkOptions())
+    assert told == "it does not say which facts it was built from"
+
+
+def test_a_refused_device_leaves_the_place_free(bench: Path, tmp_path: Path, settings: Callable[..., Settings]) -> None:
+    absent = f"cuda:{torch.cuda.device_count()}"
+    with pytest.raises(ConfigError, match="Use --device cpu"):
+        start(bench, tmp_path / "run", settings(f"hardware.device={absent}"))
+    assert not (tmp_path / "run").exists()
+    start(bench, tmp_path / "run", settings("hardware.device=cpu", "stopping.epochs=1"))
+    before = (tmp_path / "run" / "config.toml").read_text()
+    with pytest.raises(ConfigError, match="Use --device cpu"):
+        resume(tmp_path / "run", {"hardware": {"device": absent}})
+    assert (tmp_path / "run" / "config.toml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "setting", ["rank=-3", "candidates=-7", "regularization=-1", "initial=0", "relation_weight=-1"]
+)
+def test_settings_of_credo_are_checked_at_once(setting: str) -> None:
+    name, _, number = setting.partition("=")
+    with pytest.raises(ConfigError, match=f"{name} = {number}"):
+        resolve([read_assignments([f"model.{setting}"], "credo")], "credo")
+
+
+def test_settings_that_a_model_refuses_leave_the_place_free(bench: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="rank is -3"):
+        start(bench, tmp_path / "run", resolve([read_assignments(["rank=-3"], "cqd")], "cqd"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_there_stays(bench: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("keep me")
+    with pytest.raises(ConfigError, match=r"exists and is not empty\. Name another folder"):
+        start(bench, tmp_path / "run", resolve([read_assignments(["rank=-3"], "cqd")], "cqd"))
+    assert (tmp_path / "run" / "notes.txt").read_text() == "keep me"
+
+
+def test_a_place_that_is_taken_is_said_before_a_store_is_divided(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(ConfigError, match="exists and is not empty"):
+        start(store, tmp_path / "run", COUNTING)
+    assert not (tmp_path / "run-benchmark").exists()
+
+
+def test_one_process_trains_a_run(bench: Path, tmp_path: Path) -> None:
+    start(bench, tmp_path / "run", COUNTING)
+    code = "import sys; from pathlib import Path; from tarbox.training.run import RunFolder\n"
+    code += "with RunFolder(Path(sys.argv[1])).locked(): print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(TrainingError, match=r"another process is training .*run\. Wait until it has ended"):
+            resume(tmp_path / "run", {})
+        other.kill()
+    assert resume(tmp_path / "run", {}).reason == "there is nothing to train"  # a dead process holds nothing
+
+
+def test_a_system_without_locks_trains_too(bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "fcntl", None)
+    start(bench, tmp_path / "run", COUNTING)
+    with RunFolder(tmp_path / "run").locked():
+        assert resume(tmp_path / "run", {}).reason == "there is nothing to train"
+
+
+def test_the_name_of_a_knowledge_base_goes_with_it(divided: Path) -> None:
+    start(divided / "letters", divided / "run", COUNTING)
+    assert Reasoner.load(divided / "run").kb.title == "letters"
+    (divided / "elsewhere").mkdir()
+    shutil.move(divided / "run", divided / "elsewhere" / "run")
+    assert Reasoner.load(divided / "elsewhere" / "run").kb.title == "letters"
+    build_benchmark(FACTS, BenchmarkOptions(), divided / "again", origin=open_store(divided / "letters"))
+    again, unnamed = open_benchmark(divided / "again"), divided / "unnamed"
+    assert again.store.manifest["name"] == "letters"
+    build_benchmark(FACTS, BenchmarkOptions(), unnamed)
+    older = open_benchmark(unnamed).store.manifest
+    assert "name" not in older
+    assert older["content_hash"] == again.store.manifest["content_hash"]  # a name changes no hash
+
+
+def test_a_store_with_a_common_name_is_called_after_its_source(store: Path, tmp_path: Path) -> None:
+    assert store.name == "store"
+    start(store, tmp_path / "run", COUNTING)
+    assert Reasoner.load(tmp_path / "run").kb.title == "academia"
+
+
+def test_a_resumed_run_takes_its_benchmark_from_a_new_place(divided: Path) -> None:
+    start(divided / "letters", divided / "run", COUNTING)
+    resume(divided / "run", {}, source=divided / "letters")
+    (divided / "run-benchmark").rename(divided / "moved")
+    with pytest.raises(StoreMissing, match=r"Name its new place: `tarbox eval .*run --bench BENCH`"):
+        resume(divided / "run", {})
+    assert resume(divided / "run", {}, source=divided / "moved").reason == "there is nothing to train"
+    build_benchmark(FEWER, BenchmarkOptions(), divided / "fewer")
+    with pytest.raises(StoreError, match=r"run was trained on other facts than .*fewer has"):
+        resume(divided / "run", {}, source=divided / "fewer")
+
+
+def test_what_is_damaged_is_named(bench: Path, tmp_path: Path) -> None:
+    start(bench, tmp_path / "run", COUNTING)
+    config, described = tmp_path / "run" / "config.toml", tmp_path / "run" / "run.json"
+    good, description = config.read_text(), json.loads(described.read_text())
+    for text in ("x = = 1", "model = 3\n"):
+        config.write_text(text)
+        with pytest.raises(StoreError, match=r"config\.toml is damaged"):
+            open_run(tmp_path / "run")
+    config.unlink()
+    with pytest.raises(StoreError, match=r"config\.toml is missing"):
+        open_run(tmp_path / "run")
+    config.write_text(good)
+    for text in ("{", "[]", json.dumps({key: description[key] for key in ("format", "version")})):
+        described.write_text(text)
+        with pytest.raises(StoreError, match=r"run\.json is damaged"):
+            open_run(tmp_path / "run")
