@@ -62,7 +62,7 @@ def test_sparql_names_that_nothing_has(academia: Path, tmp_path: Path) -> None:
     wrong, right = (f"SELECT ?x {{ ?x a <{NS}{name}> }}" for name in ("Persn", "Person"))
     asked = ask(academia, "--sparql", wrong)
     assert asked.returncode == 1
-    assert asked.stderr == f"tarbox: no concept '{NS}Persn' in this knowledge base. Did you mean 'Person'?\n"
+    assert asked.stderr == f"tarbox: no concept '{NS}Persn' in academia. Did you mean 'Person'?\n"
     (tmp_path / "queries.rq").write_text(f"{wrong}\n{right}\n")
     listed = ask(academia, "--sparql", "--file", tmp_path / "queries.rq")
     assert listed.returncode == 3

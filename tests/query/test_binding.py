@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
-from tarbox.execution.binding import VocabularyResolver, bind
+from tarbox.execution.binding import VocabularyResolver, bind, check_names
 from tarbox.execution.lookup import Lookup, NameSource, edit_distance
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query
@@ -107,7 +107,7 @@ def test_what_is_no_text_names_nothing(role: Role, text: str, resolver: Vocabula
 )
 def test_a_query_with_unknown_names_is_told_near_ones(query: Query, message: str, vocabulary: Vocabulary) -> None:
     with pytest.raises(UnknownName, match=message):
-        bind(query, vocabulary)
+        check_names(query, VocabularyResolver(vocabulary))
 
 
 def test_everything_is_written_as_it_is_read(vocabulary: Vocabulary, resolver: VocabularyResolver) -> None:

@@ -22,6 +22,7 @@ from tarbox.cli.training_progress import Narrator, duration
 from tarbox.cli.tune import tune
 from tarbox.core.errors import BenchmarkError, ConfigError, MissingDependency, QueryError, StoreDamaged, StoreMissing
 from tarbox.training.events import EpochEnded, Finished, Started, Ticked, Validated
+from tarbox.training.settings import check_ablations, read_assignments, read_recipe, resolve
 
 SHORT = ["--set", "epochs=2", "--set", "every=1", "--set", "batches.size=1024", "--set", "optimizer.rate=0.02"]
 TINY = ["--model", "tiny_model:Tiny", *SHORT]
@@ -168,6 +169,12 @@ def test_an_ablation_of_nothing_is_refused(
     with pytest.raises(ConfigError, match=f"{model} does not learn subsumption as a task, .*{learnt}"):
         call("train", bench, "-o", tmp_path / "run", "--model", model, "--without", "subsumption")
     assert not (tmp_path / "run").exists()
+
+
+def test_more_may_be_left_out_than_a_model_learns() -> None:
+    """The baselines are trained at entity level alone, by one setting for all of them."""
+    without = read_assignments(["objective.without=['concept', 'instantiation', 'subsumption']"], "gqe")
+    check_ablations(resolve([read_recipe("gqe"), without], "gqe"))
 
 
 def test_counting_needs_no_training(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:

@@ -176,6 +176,17 @@ def test_a_resumed_run_takes_its_benchmark_from_a_new_place(divided: Path) -> No
         resume(divided / "run", {}, source=divided / "fewer")
 
 
+def test_a_resumed_run_builds_no_benchmark_and_takes_no_other_queries(divided: Path) -> None:
+    build_benchmark(FACTS, BenchmarkOptions(counts=(20, 5, 5)), divided / "small")
+    start(divided / "small", divided / "again", COUNTING)
+    with pytest.raises(StoreMissing, match=r"is a store, and the benchmark made of it is not at .*again-benchmark"):
+        resume(divided / "again", {}, source=divided / "letters")
+    assert not (divided / "again-benchmark").exists()
+    build_benchmark(FACTS, BenchmarkOptions(counts=(1, 1, 1)), divided / "other")
+    with pytest.raises(StoreError, match=r"was trained with other queries than .*other has"):
+        resume(divided / "again", {}, source=divided / "other")
+
+
 def test_what_is_damaged_is_named(bench: Path, tmp_path: Path) -> None:
     start(bench, tmp_path / "run", COUNTING)
     config, described = tmp_path / "run" / "config.toml", tmp_path / "run" / "run.json"

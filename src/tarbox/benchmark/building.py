@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 from tarbox.benchmark.calibration import sample_calibration
-from tarbox.benchmark.folder import Benchmark, name_of, write_benchmark
+from tarbox.benchmark.folder import Benchmark, check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.benchmark.sampling import Progress, SampledQueries, grounds_of, sample_all
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
@@ -44,6 +45,7 @@ def build_benchmark(
     It depends on the facts and the options alone, whatever the number of workers. `origin` is the store that the facts
     are of: the manifest says its content hash, and its name goes with the training store.
     """
+    check_place(Path(out))
     if not len(facts.heads):
         raise BenchmarkError("this knowledge base has no assertions, so there is nothing to ask about")
     split = options.divide(facts)

@@ -153,7 +153,7 @@ def write_benchmark(
     `details` go into the manifest and must hold `protocol`; `store` among them goes into the store's own manifest.
     """
     folder = Path(path)
-    _check_place(folder)
+    check_place(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
     try:
@@ -188,7 +188,8 @@ def _names(facts: Facts, excluded: Mapping[Level, Ids]) -> dict[str, list[str]]:
     }
 
 
-def _check_place(folder: Path) -> None:
+def check_place(folder: Path) -> None:
+    """Refuse a place for a benchmark where something else is, or is beside one."""
     if folder.exists() and not folder.is_dir():
         raise BenchmarkError(f"{folder} is a file. Name a folder for the benchmark.")
     if folder.is_dir() and any(folder.iterdir()) and not is_benchmark(folder):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 from tarbox.benchmark.exchange import Reading, read_queries
-from tarbox.benchmark.folder import name_of, write_benchmark
+from tarbox.benchmark.folder import check_place, name_of, write_benchmark
 from tarbox.core.errors import BenchmarkError
 from tarbox.execution.binding import VocabularyResolver
 from tarbox.kb.store import Manifest, open_store
@@ -35,6 +36,7 @@ def import_benchmark(
     """Make a benchmark of the store at `kb` and the query files by split (train, valid, test; at least one)."""
     if not files:
         raise BenchmarkError("there is nothing to import: name at least one of --train, --valid and --test")
+    check_place(Path(output))
     store = open_store(kb)
     resolver = VocabularyResolver(store.facts.vocabulary)
     readings = {split: read_queries(file, store.facts.vocabulary, resolver) for split, file in files.items()}

@@ -127,11 +127,10 @@ class Question:
         return rejected
 
     def _read(self, text: str) -> Query:
-        """The query of a text, whose names are all of the knowledge base: SPARQL may say others."""
-        from tarbox.execution.binding import bind
-
+        """The query of a text, whose names are all of the knowledge base."""
         query = self.kb.parse(text, self.sparql)
-        bind(query, self.kb.facts.vocabulary)
+        if self.sparql:
+            self.kb.check(query)
         return query
 
     def _show(self, asked: Sequence[tuple[str, Query]]) -> None:

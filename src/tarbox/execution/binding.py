@@ -16,7 +16,7 @@ from tarbox.execution.rows import encode, means_everything
 from tarbox.kb.facts import Ids
 from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
-from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, with_operands
+from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, lift, with_operands
 from tarbox.query.names import ANYTHING, WELL_KNOWN, XSD, Name, NameForm, expand
 from tarbox.query.render import full_name
 from tarbox.query.tokens import is_word, quote_label
@@ -76,6 +76,14 @@ def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str
         return Not(Concept(ANYTHING))
 
     return fold(query, known), list(reversed(unknown))  # a fold goes from the last to the first
+
+
+def check_names(query: Query, resolver: VocabularyResolver) -> None:
+    """Raises `UnknownName`, with near names, for a term that is none of the vocabulary's: SPARQL may say any."""
+    for slot in lift(query)[1]:
+        if not means_everything(slot.role, slot.name):
+            form = NameForm.LITERAL if is_literal(slot.name) else NameForm.IRI
+            resolver.find(slot.role, Name(form, slot.name))
 
 
 @final

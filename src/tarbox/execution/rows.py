@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
+from tarbox.core.errors import UnknownName
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Ids
-from tarbox.kb.terms import is_literal
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import Direction, Query, Slot, ground, lift, slots
-from tarbox.query.names import ANYTHING, OWL_THING, Name, NameForm
+from tarbox.query.names import ANYTHING, OWL_THING
 
 EVERYTHING: Final = -1
 
@@ -56,18 +56,13 @@ def means_everything(role: Role, term: str | None) -> bool:
 
 
 def name_id(role: Role, name: str, vocabulary: Vocabulary) -> int:
-    """The id of a name; `EVERYTHING` for the concept of all entities, and for owl:Thing where it has no row.
-
-    Raises `UnknownName` with near names.
-    """
+    """The id of a name; `EVERYTHING` for the concept of all entities, and for owl:Thing where it has no row."""
     found = vocabulary.names(role).find(name)
     if found is not None:
         return found
     if means_everything(role, name):
         return EVERYTHING
-    from tarbox.execution.binding import VocabularyResolver  # a layer above this one, which knows what was meant
-
-    return VocabularyResolver(vocabulary).find(role, Name(NameForm.LITERAL if is_literal(name) else NameForm.IRI, name))
+    raise UnknownName(f"no {role.value} {name!r} in this knowledge base")
 
 
 def _slot_id(slot: Slot, vocabulary: Vocabulary) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, final
 
-from tarbox.core.errors import QuerySyntaxError, QueryTooLarge, TarboxError
+from tarbox.core.errors import QuerySyntaxError, QueryTooLarge, TarboxError, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode as encode_row
 from tarbox.http.settings import Bounds
@@ -65,7 +65,11 @@ class Replies:
     def sort(self, asked: Asked) -> tuple[Query, Question]:
         """The shape of a question, and the question with its row: those of one shape are answered in one call."""
         query = asked.query or self.read(asked.text)
-        row = encode_row(plain(query), self.kb.facts.vocabulary)
+        try:
+            row = encode_row(plain(query), self.kb.facts.vocabulary)
+        except UnknownName:  # of SPARQL, which may say any name
+            self.kb.check(query)
+            raise
         return row[0], Question(query, asked.k, asked.text, asked.order, row)
 
     def answer(self, batch: Sequence[tuple[Asked, Question]]) -> list[bytes]:

@@ -30,19 +30,21 @@ class Recorded:
         else:
             if self._graph is None:
                 self._graph = self._record()
-            self._graph.replay()
+            with torch.cuda.device(self._generator.device):
+                self._graph.replay()
 
     def _warm_up(self) -> None:
         """On a stream of its own, as recording wants it."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._step()
-        torch.cuda.current_stream().wait_stream(stream)
+        with torch.cuda.device(self._generator.device):
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._step()
+            torch.cuda.current_stream().wait_stream(stream)
 
     def _record(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph):
+        with torch.cuda.device(self._generator.device), torch.cuda.graph(graph):
             self._step()
         return graph

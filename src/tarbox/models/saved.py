@@ -43,6 +43,8 @@ RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
 STORE: Final = "store"
+LEARNT: Final = ("train", "valid", "tuning")
+"""The tables of a benchmark that training reads."""
 _DESCRIBED: Final = ("version", "model", "vocabulary_hash", "benchmark")
 
 
@@ -78,6 +80,14 @@ class SavedRun:
             f"Name its new place: `tarbox eval {self.path} --bench BENCH`, "
             f"or `tarbox train BENCH --resume -o {self.path}` to train on."
         )
+
+    def check_queries(self, benchmark: Benchmark) -> None:
+        """Refuse to train on with other queries than those that the run began with, where it says which."""
+        if self.description.get("queries", checksums(benchmark)) != checksums(benchmark):
+            raise StoreError(
+                f"{self.path} was trained with other queries than {benchmark.path} has. "
+                "Resume it with its own benchmark, or train anew."
+            )
 
     def check_benchmark(self, benchmark: Benchmark) -> None:
         """Refuse a benchmark whose training facts are not the run's: it may ask for what the run has learnt."""
@@ -128,6 +138,12 @@ class SavedRun:
             reason = str(error).strip().splitlines()[-1].strip()
             raise StoreDamaged(f"{file} does not hold this model: {reason}") from None
         return model.to(device).eval()
+
+
+def checksums(benchmark: Benchmark) -> dict[str, str]:
+    """Of the tables that a run learns from."""
+    files = benchmark.manifest["files"]
+    return {split: files[split]["checksum"] for split in LEARNT if split in files}
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:

@@ -25,9 +25,11 @@ from tarbox.query.algebra import (
     operands,
     with_operands,
 )
+from tarbox.query.names import ANYTHING
 from tarbox.query.render import render
 
 MAX_CLAUSES: Final = 1_000
+EVERYTHING: Final = Concept(ANYTHING)
 _Clause: TypeAlias = tuple[Query, ...]
 
 
@@ -68,8 +70,8 @@ def disjunctive_normal_form(query: Query, limit: int = MAX_CLAUSES) -> Query:
 def simplify(query: Query) -> Query:
     """A smaller query with the same answers; what stays keeps its order.
 
-    Removes double negation, nesting of one operator in itself, duplicates, and what another operand absorbs
-    (`A and (A or B)` is `A`).
+    Removes double negation, nesting of one operator in itself, duplicates, what another operand absorbs
+    (`A and (A or B)` is `A`), and the concept of all entities beside others.
     """
     return fold(query, lambda node, parts: _simplified(node, parts, ordered=False))
 
@@ -103,6 +105,8 @@ def _joined(kind: type[And] | type[Or], dual: type[And] | type[Or], parts: list[
     """The operands of one operator: flat, distinct, without those that another one absorbs."""
     flat = [inner for part in parts for inner in (part.operands if isinstance(part, kind) else (part,))]
     distinct = list(dict.fromkeys(flat))
+    if EVERYTHING in distinct and len(distinct) > 1:
+        distinct = [EVERYTHING] if kind is Or else [part for part in distinct if part != EVERYTHING]
     kept = _without_absorbed(distinct, dual)
     return sorted(kept, key=render) if ordered else kept
 

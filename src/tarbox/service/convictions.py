@@ -2,7 +2,8 @@
 
 Which facts are on the way is chosen by the model's beliefs as they are. How likely each fact is, is what the model says
 when it is asked for that fact alone: degrees of facts and of answers are probabilities of one kind (ADR 37), and where
-an answer stands or falls with one fact, they are the same number.
+a question asks for one fact, they are the same number. A larger question is tempered as what it is, and its answer may
+have a greater degree than a fact on the way.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
-from tarbox.execution.binding import VocabularyResolver
+from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.terms import to_ntriples
@@ -74,6 +74,10 @@ class KnowledgeBase:
     def index(self) -> Index:
         """What answering needs; built once, on the first question, where it was not given."""
         return self._given or Index.of(self.facts)
+
+    def check(self, query: Query) -> None:
+        """Raises `UnknownName`, with near names, for a term that this knowledge base does not have."""
+        check_names(query, self.resolver)
 
     def parse(self, text: str, sparql: bool = False, limits: Limits = DEFAULT_LIMITS) -> Query:
         """The query that a text writes, in Manchester syntax or SPARQL, with the names of this knowledge base."""

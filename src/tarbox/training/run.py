@@ -24,10 +24,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
-from tarbox.kb.store import MANIFEST, Store
+from tarbox.kb.store import MANIFEST
 from tarbox.kb.writing import replace_file
-from tarbox.models.saved import CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, is_run
+from tarbox.models.saved import CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, checksums, is_run
 from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__
@@ -52,9 +53,9 @@ class RunFolder:
     whole: Path | None = None
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], settings: Settings, benchmark: Path, store: Store) -> RunFolder:
+    def create(cls, path: str | os.PathLike[str], settings: Settings, benchmark: Benchmark) -> RunFolder:
         """Begin a run: its description, its settings, its store."""
-        folder = Path(path)
+        folder, store = Path(path), benchmark.store
         check_place(folder)
         folder.mkdir(parents=True, exist_ok=True)
         link_store(store.path, folder / STORE)
@@ -66,9 +67,10 @@ class RunFolder:
             "vocabulary_hash": store.vocabulary_hash,
             "content_hash": store.manifest["content_hash"],
             "benchmark": {
-                "relative": os.path.relpath(benchmark.resolve(), folder.resolve()),
-                "absolute": str(benchmark.resolve()),
+                "relative": os.path.relpath(benchmark.path.resolve(), folder.resolve()),
+                "absolute": str(benchmark.path.resolve()),
             },
+            "queries": checksums(benchmark),
         }
         replace_file(folder / RUN, _json(description))
         return cls(folder)

@@ -58,16 +58,16 @@ def start(
     check_place(Path(output))
     hardware = open_hardware(settings.hardware)
     benchmark = open_source(source, Path(output), settings.seed)
-    run = RunFolder.create(output, settings, benchmark.path, benchmark.store)
-    try:
-        with run.locked():
+    run = RunFolder.create(output, settings, benchmark)
+    with run.locked():
+        try:
             if trainable_class(settings.model_name) is None:
                 run.write_provenance(settings, {}, surroundings.now or datetime.now().astimezone())
                 return State(reason="there is nothing to train")
             return _train(run, benchmark, settings, hardware, surroundings)
-    except ConfigError:  # settings that no one can train with: the place is free for better ones
-        run.discard()
-        raise
+        except ConfigError:  # settings that no one can train with: the place is free for better ones
+            run.discard()
+            raise
 
 
 def resume(
@@ -85,8 +85,9 @@ def resume(
     hardware = open_hardware(settings.hardware)
     run = RunFolder(saved.path)
     with run.locked():
-        benchmark = open_source(source or saved.benchmark(), saved.path, settings.seed)
+        benchmark = open_source(source or saved.benchmark(), saved.path, settings.seed, build=False)
         saved.check_benchmark(benchmark)
+        saved.check_queries(benchmark)
         run.write_settings(settings)
         if trainable_class(settings.model_name) is None:
             return State(reason="there is nothing to train")
@@ -106,10 +107,11 @@ def lessons_of(benchmark: Benchmark) -> Lessons:
     return Lessons(benchmark.store.facts, train, valid, benchmark.excluded(), benchmark.tuning())
 
 
-def open_source(source: str | os.PathLike[str], output: Path, seed: int) -> Benchmark:
+def open_source(source: str | os.PathLike[str], output: Path, seed: int, build: bool = True) -> Benchmark:
     """The benchmark at `source`; a store is divided and its queries sampled, into a folder beside the run.
 
-    What is in that folder already is taken where it is the same benchmark, and never replaced.
+    What is in that folder already is taken where it is the same benchmark, and never replaced. Without `build` it must
+    be there.
     """
     if is_benchmark(source):
         return open_benchmark(source)
@@ -124,6 +126,8 @@ def open_source(source: str | os.PathLike[str], output: Path, seed: int) -> Benc
     options = BenchmarkOptions(seed=seed, workers=os.cpu_count() or 1)
     folder = output.with_name(f"{output.name}-{BENCHMARK}")
     if not is_benchmark(folder):
+        if not build:
+            raise StoreMissing(f"{source} is a store, and the benchmark made of it is not at {folder}. Name its place.")
         build_benchmark(store.facts, options, folder, origin=store)
     benchmark = open_benchmark(folder)
     difference = find_difference(benchmark, store, options)

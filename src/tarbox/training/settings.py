@@ -120,16 +120,16 @@ def resolve(tables: Sequence[Table], model: str = "tar") -> Settings:
 
 
 def check_ablations(settings: Settings) -> None:
-    """Refuse to leave out a task that the model does not learn: it would be the same model under another name."""
+    """Refuse to leave out nothing but what the model does not learn: it would be the same model under another name."""
     kind = trainable_class(settings.model_name)
     able = frozenset() if kind is None else kind.tasks
-    for task in settings.objective.without:
-        if task not in able:
-            learnt = ", ".join(own.value for own in Task if own in able)
-            raise ConfigError(
-                f"{settings.model_name} does not learn {task.value} as a task, so it cannot be left out; "
-                + (f"it learns {learnt}" if learnt else "tar does")
-            )
+    without = settings.objective.without
+    if without and not any(task in able for task in without):
+        named, learnt = (", ".join(own.value for own in Task if own in tasks) for tasks in (without, able))
+        raise ConfigError(
+            f"{settings.model_name} does not learn {named} as a task, so it cannot be left out; "
+            + (f"it learns {learnt}" if learnt else "tar does")
+        )
 
 
 def read_file(path: str | Path) -> Table:
