@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ NS = "https://tarbox.example/academia#"
 
 
 @pytest.fixture
-def run(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def run(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setattr(KnowledgeBase, "load", lambda _: kb)
     app = typer.Typer()
     app.command()(ask)
@@ -28,7 +29,7 @@ def run(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-
     return call
 
 
-def test_both_tables_stand_side_by_side(run) -> None:  # type: ignore[no-untyped-def]
+def test_both_tables_stand_side_by_side(run: Callable[..., Result]) -> None:
     result = run("inverse uses value Google")
     assert result.exit_code == 0
     assert "everything that Google uses" in result.stdout
@@ -37,28 +38,28 @@ def test_both_tables_stand_side_by_side(run) -> None:  # type: ignore[no-untyped
     assert not any("entities" in line and "concepts" in line for line in narrow.stdout.splitlines())
 
 
-def test_json_and_k(run) -> None:  # type: ignore[no-untyped-def]
+def test_json_and_k(run: Callable[..., Result]) -> None:
     content = json.loads(run("Agent", "--json", "-k", "2").stdout)
     assert [entity["iri"] for entity in content["entities"]] == [f"<{NS}GeoffreyHinton>", f"<{NS}Google>"]
     assert content["counts"] == {"entities": 5, "concepts": 4}
     assert len(json.loads(run("Agent", "--json", "-k", "0").stdout)["entities"]) == 5
 
 
-def test_tsv(run) -> None:  # type: ignore[no-untyped-def]
+def test_tsv(run: Callable[..., Result]) -> None:
     lines = run("inverse uses value Google", "--tsv").stdout.splitlines()
     assert lines[0].split("\t")[:3] == ["level", "iri", "label"]
     assert lines[1].split("\t")[:5] == ["entity", f"<{NS}NeuralNetworks>", "NeuralNetworks", "1", "known"]
     assert len(lines) == 4
 
 
-def test_sparql_and_explanation(run) -> None:  # type: ignore[no-untyped-def]
+def test_sparql_and_explanation(run: Callable[..., Result]) -> None:
     result = run(f"SELECT ?x {{ <{NS}Google> <{NS}uses>/^<{NS}interestedIn> ?x }}", "--sparql", "--explain")
     assert result.exit_code == 0
     assert "interestedIn some (inverse uses value Google)" in result.stdout
     assert "2: NeuralNetworks, Search" in result.stdout
 
 
-def test_a_file_of_queries(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_of_queries(run: Callable[..., Result], tmp_path: Path) -> None:
     file = tmp_path / "queries.txt"
     file.write_text("# two of these are right\nPerson\n\nworksAt value Gogle\nPerson only\nUniversity\n")
     result = run("--file", str(file), "--json")
@@ -71,7 +72,7 @@ def test_a_file_of_queries(run, tmp_path: Path) -> None:  # type: ignore[no-unty
     assert "Person" in shown.stdout
 
 
-def test_a_set_of_entities(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_set_of_entities(run: Callable[..., Result], tmp_path: Path) -> None:
     file = tmp_path / "set.txt"
     file.write_text("MIT\nToronto\nNowhere\n")
     result = run("--set", str(file), "--json")
@@ -86,7 +87,7 @@ def test_a_set_of_entities(run, tmp_path: Path) -> None:  # type: ignore[no-unty
 @pytest.mark.parametrize(
     "arguments", [(), ("Person", "--set", "x"), ("Person", "--json", "--tsv"), ("Person", "-k", "-1")]
 )
-def test_wrong_usage(run, arguments: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
+def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
 
 
@@ -97,7 +98,7 @@ def test_wrong_usage(run, arguments: tuple[str, ...]) -> None:  # type: ignore[n
         (("--set", "x", "--explain"), "--explain is for queries"),
     ],
 )
-def test_explanations_are_not_dropped(run, arguments: tuple[str, ...], message: str) -> None:  # type: ignore[no-untyped-def]
+def test_explanations_are_not_dropped(run: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -112,7 +113,7 @@ def test_explanations_are_not_dropped(run, arguments: tuple[str, ...], message: 
         (("Person and",), "expected"),
     ],
 )
-def test_mistakes_are_tarbox_errors(run, arguments: tuple[str, ...], message: str) -> None:  # type: ignore[no-untyped-def]
+def test_mistakes_are_tarbox_errors(run: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert isinstance(result.exception, TarboxError)
     assert message in str(result.exception)

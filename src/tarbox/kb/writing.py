@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, final
+from typing import IO, Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +107,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[StoreWriter]:
             shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     with (scratch / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(lock)
         try:
             yield StoreWriter(folder, scratch)
         finally:
@@ -166,6 +166,17 @@ def replace_file(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def take_lock(handle: IO[Any]) -> bool:
+    """Lock an open file until it is closed or its process dies; False where another process has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk without locks
+        pass
+    return True
+
+
 def _sync(file: Path) -> None:
     with file.open("rb") as handle:
         os.fsync(handle.fileno())
@@ -175,12 +186,9 @@ def _in_use(scratch: Path) -> bool:
     """Whether a living process holds the lock of this scratch folder."""
     try:
         with (scratch / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not take_lock(lock)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _is_stray(file: Path) -> bool:

@@ -52,8 +52,8 @@ class Convictions:
     def complement(self, operand: Floats) -> Floats:
         return self.believer.algebra({}, 1).complement(operand)
 
-    def witness(self, relation: int, direction: Direction, entity: int, operand: Floats) -> tuple[int, float] | None:
-        """The entity of the fuzzy set that leads most strongly to this one, and the probability of the fact between.
+    def witness(self, relation: int, direction: Direction, entity: int, operand: Floats) -> int | None:
+        """The entity of the fuzzy set that leads most strongly to this one.
 
         The edges that lead to an entity are those that leave it in the other direction.
         """
@@ -65,8 +65,11 @@ class Convictions:
         strengths = operand[others] * degrees
         if not strengths.max(initial=0.0) > 0:
             return None
-        strongest = int(others[strengths.argmax()])
-        return strongest, self._probability(_LINK, [directed(relation, direction), strongest], entity)
+        return int(others[strengths.argmax()])
+
+    def link(self, relation: int, direction: Direction, entity: int, witness: int) -> float:
+        """The probability of the fact between an entity and its witness."""
+        return self._probability(_LINK, [directed(relation, direction), witness], entity)
 
     def typing(self, entity: int, concept: int) -> float | None:
         """The probability that an entity is an instance; None where that is not believed at all."""

@@ -134,11 +134,12 @@ def explain_answer(
     row = (kb.concepts if role is Role.CONCEPT else kb.entities).id(answer)
     root = trace(query, kb, convictions)
     walk = Walk(kb.index, convictions)
-    believed = _believe(query, kb, believer)
     if role is Role.CONCEPT:
-        return _explain_concept(root, kb, row, walk, believed, predicted)
-    degree = None if believed is None else believed.entities[0, row]
+        return _explain_concept(root, kb, row, walk, predicted)
+    degree = None
     if not root.has(row):
+        believed = _believe(root.query, kb, convictions)
+        degree = None if believed is None else believed.entities[0, row]
         _refuse(kb.entities.at(row).label, "no facts carry it", predicted, degree)
     walk.visit(root, row)
     return _Teller(kb).tell(walk, (Role.ENTITY, row), (), degree)
@@ -152,15 +153,14 @@ def _refuse(label: str, reason: str, predicted: bool, degree: np.float32 | None)
         raise QueryError(f"{label} is no answer to this query: {reason}, and its probability is below {LEAST}")
 
 
-def _explain_concept(
-    root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, believed: Believed | None, predicted: bool
-) -> Support:
+def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: bool) -> Support:
     """Which answers are instances of the concept, then the facts that carry the first of them."""
     answers = root.value.materialise(len(kb.entities))
     instances = kb.index.instances.entities_of[concept]
     inside = [row for row in answers.tolist() if contains(instances, row)]
     label = kb.concepts.at(concept).label
     if not inside:
+        believed = _believe(root.query, kb, walk.convictions)
         degree = None if believed is None else believed.concepts[0, concept]
         _refuse(label, "none of its instances is one", predicted, degree)
         return _explain_predicted(root, kb, concept, walk, believed)
@@ -183,12 +183,12 @@ def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
-def _believe(query: Query, kb: KnowledgeBase, believer: Believer | None) -> Believed | None:
+def _believe(query: Query, kb: KnowledgeBase, convictions: Convictions | None) -> Believed | None:
     """The probabilities of all answers; None where the model has none."""
-    if believer is None:
+    if convictions is None:
         return None
     shape, ids = encode(query, kb.facts.vocabulary)
-    return believer.believe(shape, ids[None])
+    return convictions.believer.believe(shape, ids[None])
 
 
 @final

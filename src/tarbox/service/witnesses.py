@@ -160,24 +160,23 @@ class Walk:
         operand = part.parts[0]
         near = neighbours(self.index.graph, entity, directed(relation, query.direction.opposite))
         fit = [other for other in near.tolist() if operand.has(other)]
-        witness, degree = (fit[0], None) if fit else self._believed(operand, query.direction, (relation, entity))
-        if witness is None:
-            witness = self._stand_in(operand, near)
+        believed = None if fit else self._believed(operand, query.direction, (relation, entity))
+        witness = fit[0] if fit else self._stand_in(operand, near) if believed is None else believed
         if witness is None:
             return
         head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
-        known = bool(fit) or contains(near, witness)
-        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), None if known else degree))
+        known, degree = bool(fit) or contains(near, witness), None
+        if self.convictions is not None and believed is not None and not known:
+            degree = self.convictions.link(relation, query.direction, entity, witness)
+        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), degree))
         yield operand, witness
 
-    def _believed(
-        self, operand: Traced, direction: Direction, edge: tuple[int, int]
-    ) -> tuple[int | None, float | None]:
-        """(the witness that the model believes most, the degree of the fact); neither where it believes none."""
+    def _believed(self, operand: Traced, direction: Direction, edge: tuple[int, int]) -> int | None:
+        """The witness that the model believes most; None where it believes none."""
         if self.convictions is None or operand.degrees is None:
-            return None, None
+            return None
         relation, entity = edge
-        return self.convictions.witness(relation, direction, entity, operand.degrees) or (None, None)
+        return self.convictions.witness(relation, direction, entity, operand.degrees)
 
     def _stand_in(self, operand: Traced, near: Ids) -> int | None:
         """A member of the operand where no neighbour is one; else a neighbour, whose membership is then predicted."""

@@ -27,16 +27,11 @@ from torch import Tensor
 from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.kb.store import MANIFEST
-from tarbox.kb.writing import replace_file
+from tarbox.kb.writing import replace_file, take_lock
 from tarbox.models.saved import CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, checksums, is_run
 from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__
-
-try:
-    import fcntl
-except ImportError:  # Windows: two processes in one run are the user's to avoid
-    fcntl = None  # type: ignore[assignment]
 
 LAST: Final = "last.safetensors"
 PARTS: Final = "parts"
@@ -84,15 +79,8 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """While this is open no other process trains the run; the system unlocks it when this one dies."""
         with (self.path / RUN).open("r+b") as handle:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise TrainingError(
-                        f"another process is training {self.path}. Wait until it has ended, or stop it."
-                    ) from None
-                except OSError:  # a disk without locks
-                    pass
+            if not take_lock(handle):
+                raise TrainingError(f"another process is training {self.path}. Wait until it has ended, or stop it.")
             yield
 
     def discard(self) -> None:
