@@ -1,7 +1,7 @@
 """How fast one core answers: loading, latency by template, memory.
 
     python benchmarks/answering.py RUN                   # a run of any model; those that believe are asked by level too
-    python benchmarks/answering.py --synthetic           # 100,000 entities at random, and ten beliefs for each fact
+    python benchmarks/answering.py --synthetic           # 100,000 entities at random, and ten probabilities for each fact
 
 Everything runs in one thread on one processor. Queries are made from random walks over the facts, so each has a known
 answer. *entity* and *concept* are the model's scores of all candidates at that level, *answer* is what a user waits
@@ -36,10 +36,10 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
-from tarbox.models.beliefs import LEAST, Beliefs
 from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, Describer
+from tarbox.models.probabilities import LEAST, FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
 from tarbox.query.algebra import And, Entity, Exists, Not, Or, Query
@@ -121,8 +121,10 @@ def measure(run: Path, count: int) -> bool:
     print(f"{kb.title}, {reasoner.model}: {len(kb.entities):,} entities, {len(kb.concepts):,} concepts, ", end="")
     print(f"{len(kb.facts.heads):,} assertions, {len(index.instances.concepts_of.columns):,} typings under closure")
     if isinstance(scorer, Credo):
-        beliefs = scorer.beliefs
-        print(f"believes      {len(beliefs.near) // 2:,} assertions, {len(beliefs.concepts.columns):,} typings")
+        probabilities = scorer.probabilities
+        print(
+            f"believes      {len(probabilities.near) // 2:,} assertions, {len(probabilities.concepts.columns):,} typings"
+        )
     print(f"loading       {loaded:.2f} s after imports; first answers {warmed:.2f} s")
     print(f"{'ms: median, p99':14} {'entity':>16} {'concept':>16} {'answer':>16}")
     walks, slowest = Walks(kb.facts, 0), 0.0
@@ -151,7 +153,7 @@ def measure_alone(run: Path, count: int) -> bool:
 
 
 def write_synthetic(folder: Path, entities: int, seed: int = 0) -> None:
-    """A run of credo over a random graph: 3 assertions and 1.5 typings for each entity, ten beliefs for each fact.
+    """A run of credo over a random graph: 3 assertions and 1.5 typings for each entity, ten probabilities for each fact.
 
     A few entities and concepts have most of the facts, as everywhere: ids are drawn as squares of uniform numbers.
     """
@@ -185,8 +187,8 @@ def write_synthetic(folder: Path, entities: int, seed: int = 0) -> None:
     shapes = ((32, FEATURES), (32,), (32, 32), (32,), (1, 32), (1,))
     layers = tuple((0.2 * random.normal(size=shape)).astype(np.float32) for shape in shapes)
     ranking = Calibrator(np.zeros(FEATURES, np.float32), np.ones(FEATURES, np.float32), layers)
-    beliefs = Beliefs.of(facts, sizes_of(facts), guesses[0], guesses[1])
-    credo = Credo.of(index, beliefs, Describer.of(index, weights), ranking, "strongest")
+    probabilities = FactProbabilities.of(facts, sizes_of(facts), guesses[0], guesses[1])
+    credo = Credo.of(index, probabilities, Describer.of(index, weights), ranking, "strongest")
     write_store(folder / "store", facts)
     safetensors.numpy.save_file(
         {name: np.ascontiguousarray(part) for name, part in credo.arrays().items()}, folder / "model.safetensors"

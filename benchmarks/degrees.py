@@ -34,11 +34,11 @@ from tarbox.evaluation.evaluator import rank_table
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hide
-from tarbox.models.beliefs import LEAST, Beliefs
 from tarbox.models.calibration import fit_calibrator
 from tarbox.models.complex import Complex
 from tarbox.models.credo import CredoConfig
 from tarbox.models.evidence import Evidence
+from tarbox.models.probabilities import LEAST, FactProbabilities
 from tarbox.models.proposals import link_features, propose_links, propose_typings
 from tarbox.training.rehearsal import assemble
 
@@ -120,9 +120,9 @@ def proposals(links: Complex, facts: Facts) -> tuple[Evidence, Rows, Floats, Row
     return (evidence, triples, link_features(links, evidence, triples, sums), *propose_typings(links, evidence))
 
 
-def answered(benchmark: Benchmark, beliefs: Beliefs, step: int) -> dict[str, float]:
+def answered(benchmark: Benchmark, probabilities: FactProbabilities, step: int) -> dict[str, float]:
     """The entity MRR of each template of the valid queries."""
-    reasoner: Any = assemble(benchmark.store.facts, beliefs, None, CredoConfig(), 0)
+    reasoner: Any = assemble(benchmark.store.facts, probabilities, None, CredoConfig(), 0)
     table = benchmark.table("valid")
     table = table.take(np.flatnonzero(np.array(table.texts("level")) == Level.ENTITY.value)[::step])
     found = rank_table(reasoner, table, benchmark.excluded())
@@ -157,8 +157,8 @@ def main() -> None:
         error = reliability(Predictions(half.astype(np.float64), true[~first], 1))
         degrees = way(relations, features, true)(others // (width * width), wanted)
         held, kept = degrees >= LEAST, strengths >= LEAST
-        believed = (others[held], degrees[held]), (kinds[kept], strengths[kept])
-        by_template = answered(benchmark, Beliefs.of(whole, evidence.sizes, *believed), options.step)
+        predicted = (others[held], degrees[held]), (kinds[kept], strengths[kept])
+        by_template = answered(benchmark, FactProbabilities.of(whole, evidence.sizes, *predicted), options.step)
         average = 100 * sum(by_template.values()) / len(by_template)
         shown = " ".join(f"{one} {100 * mrr:.1f}" for one, mrr in by_template.items())
         say(f"{name:17} MRR {average:.1f}  ECE {error.ece:.4f}  Brier {error.brier:.4f}  {shown}")

@@ -39,7 +39,7 @@ from tarbox.kb.splits import Split, SplitBy, Stage
 from tarbox.kb.store import open_store
 from tarbox.models.counting import Counting
 from tarbox.models.saved import open_run
-from tarbox.models.scorer import Believer
+from tarbox.models.scorer import Predictor
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.events import Event, Finished, Phase, Validated
 from tarbox.training.session import Surroundings, start
@@ -120,7 +120,7 @@ def work(options: argparse.Namespace) -> None:
 
 
 def variants_of(scorer: Any) -> dict[str, Any]:
-    """The same beliefs, answered from in other ways."""
+    """The same probabilities, answered from in other ways."""
     return {
         "no tempering": replace(scorer, tempers={}),
         "members as they are": replace(scorer, weighing=None),
@@ -177,7 +177,7 @@ def latency(scorer: Any, seed: int) -> dict[str, float]:
     return found
 
 
-def reliability(scorer: Believer, benchmark: Benchmark) -> dict[str, Any]:
+def reliability(scorer: Predictor, benchmark: Benchmark) -> dict[str, Any]:
     """The degrees of the ten best predictions of queries drawn from the whole graph, against its truth."""
     table = benchmark.calibration()
     assert table is not None

@@ -35,7 +35,7 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.scorer import Believed, Believer
+from tarbox.models.scorer import Prediction, Predictor
 
 SHARE = 0.25
 
@@ -59,7 +59,7 @@ class Gambler:
 
     def __init__(self, facts: Facts, said: float = SHARE) -> None:
         self.index = Index.of(facts)
-        self.beliefs = None
+        self.probabilities = None
         self.said = said
         self.evaluated = 0
 
@@ -75,14 +75,14 @@ class Gambler:
     def algebra(self, columns, rows):  # noqa: ARG002
         raise AssertionError("nobody asks")
 
-    def believe(self, shape, ids) -> Believed:
+    def predict(self, shape, ids) -> Prediction:
         self.evaluated += len(ids)
         entities, concepts, counts = answer_rows(shape, ids, self.index)
         found = self._believed(ids)
         found[Level.ENTITY][entities.coordinates()] = 1.0
         found[Level.CONCEPT][concepts.coordinates()] = 1.0
         expected = np.zeros_like(found[Level.CONCEPT])
-        return Believed(found[Level.ENTITY], found[Level.CONCEPT], expected, entities, concepts, counts)
+        return Prediction(found[Level.ENTITY], found[Level.CONCEPT], expected, entities, concepts, counts)
 
     def _believed(self, ids):
         sizes = {level: self.candidates(level) for level in Level}
@@ -195,7 +195,7 @@ def test_wilsons_interval_stays_inside() -> None:
 
 def test_a_model_on_a_table(table: QueryTable) -> None:
     gambler = Gambler(facts_of())  # it knows the held-out facts, which the table does not know
-    assert isinstance(gambler, Believer)
+    assert isinstance(gambler, Predictor)
     seen: list[int] = []
     found = predict(gambler, table, progress=seen.append)
     assert list(found) == [(level, name) for name in ("1p", "2p") for level in (Level.ENTITY, Level.CONCEPT)]

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarbox.kb.closure import Hierarchy, Instances, Rows
+from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows
 from tarbox.kb.vocabulary import Vocabulary
 
 SIZE = 7

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from belief_models import credo_of, random_ranking
+from probability_models import credo_of, random_ranking
 
 from tarbox.core.errors import ConfigError, StoreVersion
 from tarbox.core.ids import Level
@@ -60,8 +60,8 @@ def test_what_is_known_has_degree_1_and_nothing_has_more(reasoner: Credo, name: 
 @NAMES
 def test_no_concept_is_likelier_than_that_there_is_an_answer(reasoner: Credo, name: str) -> None:
     shape = SHAPES[name]
-    believed = reasoner.believe(shape, rows(shape))
-    assert (believed.concepts <= believed.entities.sum(1, keepdims=True) + 1e-6).all()
+    predicted = reasoner.predict(shape, rows(shape))
+    assert (predicted.concepts <= predicted.entities.sum(1, keepdims=True) + 1e-6).all()
 
 
 @NAMES
@@ -89,10 +89,10 @@ def test_no_concept_is_above_a_wider_one(reasoner: Credo, name: str) -> None:
 def test_degrees_have_the_order_of_what_is_ranked(reasoner: Credo, name: str) -> None:
     """Of what is not known: to temper degrees changes no order, and ranks are by degrees that are not tempered."""
     shape = SHAPES[name]
-    believed = reasoner.believe(shape, rows(shape))
+    predicted = reasoner.predict(shape, rows(shape))
     for level, degrees, known in (
-        (Level.ENTITY, believed.entities, believed.known_entities),
-        (Level.CONCEPT, believed.concepts, believed.known_concepts),
+        (Level.ENTITY, predicted.entities, predicted.known_entities),
+        (Level.CONCEPT, predicted.concepts, predicted.known_concepts),
     ):
         scores, open_ = reasoner.score(shape, rows(shape), level), np.ones(degrees.shape, np.bool_)
         open_[known.coordinates()] = False
@@ -134,7 +134,7 @@ def test_known_concepts_come_before_all_others(reasoner: Credo, name: str) -> No
 @NAMES
 def test_both_levels_at_once_are_the_degrees_of_each(reasoner: Credo, name: str) -> None:
     shape = SHAPES[name]
-    found = reasoner.believe(shape, rows(shape))
+    found = reasoner.predict(shape, rows(shape))
     for level, degrees in ((Level.ENTITY, found.entities), (Level.CONCEPT, found.concepts)):
         np.testing.assert_allclose(degrees, reasoner.degrees(shape, rows(shape), level), rtol=1e-6, atol=1e-9)
 
@@ -184,7 +184,7 @@ def test_degrees_of_a_union_are_those_of_its_alternatives_in_the_order_of_scores
     """Each alternative is tempered by itself; dealt out again, the greater of their degrees follow the scores."""
     ids = rows(SHAPES[name], 40)
     scores, degrees = (ask(SHAPES[name], ids, Level.CONCEPT) for ask in (reasoner.score, reasoner.degrees))
-    parts = [reasoner.believe(SHAPES[part], ids[:, columns]) for part, columns in UNIONS[name]]
+    parts = [reasoner.predict(SHAPES[part], ids[:, columns]) for part, columns in UNIONS[name]]
     known = scores > 1
     assert (degrees[known] == 1).all()
     answered = np.all([part.entities.sum(1) >= 1 for part in parts], axis=0)  # elsewhere degrees are bounded
@@ -253,14 +253,14 @@ def test_a_graph_without_entities(ranked: bool) -> None:
     facts = Facts.of(Vocabulary.of([], ["C", "D"], ["p"]), [], [], [(0, 1)])
     model = credo_of(facts, ranking=random_ranking() if ranked else None)
     for shape in (SHAPES["c"], template("all", "?r1 some ?c1").shape):
-        believed = model.believe(shape, np.zeros((3, len(slots(shape))), np.int32))
-        assert believed.entities.shape == (3, 0)
-        assert believed.concepts.shape == (3, 2)
-        assert ((believed.concepts >= 0) & (believed.concepts <= 1)).all()
+        predicted = model.predict(shape, np.zeros((3, len(slots(shape))), np.int32))
+        assert predicted.entities.shape == (3, 0)
+        assert predicted.concepts.shape == (3, 2)
+        assert ((predicted.concepts >= 0) & (predicted.concepts <= 1)).all()
 
 
 def test_of_equal_concepts_the_wider_is_first(facts: Facts) -> None:
-    """Where nothing is believed of any concept they are in order of their instances, then of their depth."""
+    """Where nothing is predicted of any concept they are in order of their instances, then of their depth."""
     model = credo_of(facts, count=0)
     shape = SHAPES["1p"]
     scores, degrees = (call(shape, rows(shape), Level.CONCEPT) for call in (model.score, model.degrees))

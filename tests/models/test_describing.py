@@ -6,19 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from belief_models import credo_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from probability_models import credo_of
 
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.beliefs import Edges
 from tarbox.models.counting import Counting
 from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, LEAST_MEMBER, LastRelations, raise_to_narrower, relatives
+from tarbox.models.probabilities import Edges
 from tarbox.query.algebra import Query, slots
 from tarbox.query.templates import TEMPLATES, template
 
@@ -59,7 +59,7 @@ def test_sums_over_members(reasoner: Credo, name: str) -> None:
     """What witnesses say of each concept, one member and one of its concepts after the other."""
     shape = SHAPES[name]
     asked = reasoner.ask(shape, rows(shape))
-    features, expected = reasoner.describer.describe(asked, reasoner.beliefs)
+    features, expected = reasoner.describer.describe(asked, reasoner.probabilities)
     assert features.shape == (9, CONCEPTS, FEATURES)
     assert np.isfinite(features).all()
     for row in range(9):
@@ -69,11 +69,11 @@ def test_sums_over_members(reasoner: Credo, name: str) -> None:
             strength = float(asked.sets_BE[row, entity])
             if strength < LEAST_MEMBER and entity not in known:
                 continue
-            for concept, degree in listed(reasoner.beliefs.concepts, entity):
+            for concept, degree in listed(reasoner.probabilities.concepts, entity):
                 chance = degree if entity in known else strength * degree
                 count[concept] += chance
                 if entity in known and degree == 1:
-                    continue  # known: nothing is left to be believed
+                    continue  # known: nothing is left to be predicted
                 kind = 1 if entity in known else 0 if degree == 1 else 2
                 chance = min(chance, 0.999999)
                 sums[kind, concept] -= math.log1p(-chance)
@@ -97,15 +97,15 @@ def test_what_is_not_known_is_shared_out(reasoner: Credo, name: str) -> None:
     """Among the members, by the roots of their degrees; each gives its part to all of its concepts."""
     shape = SHAPES[name]
     asked = reasoner.ask(shape, rows(shape))
-    features, expected = reasoner.describer.describe(asked, reasoner.beliefs)
-    assert reasoner.describer.expect(asked, reasoner.beliefs) == pytest.approx(expected)
+    features, expected = reasoner.describer.describe(asked, reasoner.probabilities)
+    assert reasoner.describer.expect(asked, reasoner.probabilities) == pytest.approx(expected)
     for row in range(9):
         known = set(asked.entities[row].tolist())
         parts = {e: math.sqrt(asked.sets_BE[row, e]) for e in range(ENTITIES) if e not in known}
         inside = np.zeros(CONCEPTS)
         for entity, part in parts.items():
             if part >= LEAST_MEMBER:
-                for concept, degree in listed(reasoner.beliefs.concepts, entity):
+                for concept, degree in listed(reasoner.probabilities.concepts, entity):
                     inside[concept] += part * degree
         wanted = np.log(1e-5 + inside / max(sum(parts.values()), 1e-9))
         assert features[row, :, 17] == pytest.approx(wanted, abs=1e-4)
@@ -119,7 +119,7 @@ def test_the_prior_is_that_of_counting(reasoner: Credo, name: str) -> None:
     asked = reasoner.ask(shape, ids)
     scores = Counting.from_facts(facts).score(shape, ids, Level.CONCEPT)
     scores[asked.concepts.coordinates()] -= asked.counts
-    found = reasoner.describer.describe(asked, reasoner.beliefs)[0][:, :, 6]
+    found = reasoner.describer.describe(asked, reasoner.probabilities)[0][:, :, 6]
     np.testing.assert_allclose(found, np.log(1e-4 + scores), rtol=1e-4, atol=1e-4)
 
 
@@ -127,7 +127,7 @@ def test_the_linear_model_adds_relations_and_known_concepts(reasoner: Credo) -> 
     shape, weights = SHAPES["2i"], reasoner.describer.weights
     ids = rows(shape)
     asked = reasoner.ask(shape, ids)
-    found = reasoner.describer.describe(asked, reasoner.beliefs)[0][:, :, 7]
+    found = reasoner.describer.describe(asked, reasoner.probabilities)[0][:, :, 7]
     places = [place for place, slot in enumerate(slots(shape)) if slot.role.value == "relation"]
     for row in range(9):
         given = {int(ids[row, place]) for place in places} | {4 + int(c) for c in asked.concepts[row]}
@@ -188,7 +188,7 @@ def test_concepts_of_a_vocabulary_without_any() -> None:
     facts = Facts.of(Vocabulary.of(["a", "b"], relations=["p"]), [(0, 0, 1)])
     found = credo_of(facts)
     asked = found.ask(SHAPES["1p"], np.array([[0, 1], [1, 0]], np.int32))
-    features, expected = found.describer.describe(asked, found.beliefs)
+    features, expected = found.describer.describe(asked, found.probabilities)
     assert features.shape == (2, 0, FEATURES)
     assert expected.shape == (2, 0)
     assert len(Instances.of(facts).hierarchy) == 0

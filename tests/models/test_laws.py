@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from belief_models import untrained_credo
+from probability_models import untrained_credo
 
 from tarbox.core.errors import ConfigError, QueryError
 from tarbox.core.ids import Level

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from belief_models import triple_keys, typing_keys
 from hypothesis import given
 from hypothesis import strategies as st
+from probability_models import triple_keys, typing_keys
 
 import tarbox.models.proposals
 from tarbox.kb.closure import Instances

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from belief_models import random_ranking, random_temper
 from hypothesis import given
 from hypothesis import strategies as st
+from probability_models import random_ranking, random_temper
 
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.calibration import Calibrator

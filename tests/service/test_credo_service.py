@@ -1,4 +1,4 @@
-"""A reasoner that believes: probabilities, orders of concepts, explanations with believed facts."""
+"""A reasoner that believes: probabilities, orders of concepts, explanations with predicted facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import typer
-from believing import believe
 from typer.testing import CliRunner, Result
 
 from tarbox.cli.ask import ask
@@ -27,7 +26,7 @@ from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES
 from tarbox.models.divergence import reference
 from tarbox.models.saved import sizes_of
-from tarbox.models.scorer import Believer
+from tarbox.models.scorer import Predictor
 from tarbox.models.tar import Tar
 from tarbox.models.tempering import BASIS, SURVEYED, Temper
 from tarbox.query.algebra import Query
@@ -54,7 +53,7 @@ TEXTS = (
 
 @pytest.fixture
 def credo(facts: Facts) -> Credo:
-    return believe(facts)
+    return predict(facts)
 
 
 @pytest.fixture
@@ -67,9 +66,9 @@ def degrees_of(reasoner: Reasoner, text: str) -> dict[str, tuple[float, str]]:
 
 
 def test_which_models_believe(facts: Facts, credo: Credo) -> None:
-    assert isinstance(credo, Believer)
-    assert not isinstance(Counting.from_facts(facts), Believer)
-    assert not isinstance(Tar(Tar.Config(dimension=4), sizes_of(facts)), Believer)
+    assert isinstance(credo, Predictor)
+    assert not isinstance(Counting.from_facts(facts), Predictor)
+    assert not isinstance(Tar(Tar.Config(dimension=4), sizes_of(facts)), Predictor)
 
 
 def test_a_degree_is_the_probability_of_the_fact(reasoner: Reasoner) -> None:
@@ -88,7 +87,7 @@ def test_degrees_compose_through_the_query(reasoner: Reasoner) -> None:
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("ways", ["strongest", "independent"])
 def test_answers_are_what_the_model_says(facts: Facts, kb: KnowledgeBase, text: str, ways: str) -> None:
-    credo = believe(facts, ways=ways)
+    credo = predict(facts, ways=ways)
     answers = Reasoner(kb, credo, "credo").answer(text, None)
     shape, ids = encode(kb.parse(text), facts.vocabulary)
     for level, listed, things in (
@@ -128,7 +127,7 @@ def test_no_concept_is_above_a_super_concept(facts: Facts, kb: KnowledgeBase, se
     random = np.random.default_rng(seed)
     layers = tuple(random.normal(size=shape).astype(np.float32) for shape in ((1, FEATURES), (1,)))
     ranking = Calibrator(np.zeros(FEATURES, np.float32), np.full(FEATURES, 5.0, np.float32), layers)
-    reasoner = Reasoner(kb, believe(facts, ranking), "credo")
+    reasoner = Reasoner(kb, predict(facts, ranking), "credo")
     above = list(zip(*kb.index.instances.hierarchy.ancestors.coordinates(), strict=True))
     for text in TEXTS:
         found = {a.iri: a for a in reasoner.answer(text, None).concepts}
@@ -188,13 +187,13 @@ def test_orders_of_concepts(reasoner: Reasoner, kb: KnowledgeBase) -> None:
 
 
 def test_similarity_is_the_paper_s(reasoner: Reasoner, credo: Credo, facts: Facts) -> None:
-    typings = credo.beliefs.concepts
+    typings = credo.probabilities.concepts
     dense = np.zeros((len(facts.vocabulary.concepts), len(facts.vocabulary.entities)), np.float32)
     rows = np.repeat(np.arange(dense.shape[1]), np.diff(typings.offsets))
     dense[typings.columns, rows] = typings.degrees
     for text in TEXTS:
         shape, ids = encode(reasoner.kb.parse(text), facts.vocabulary)
-        degrees = credo.believe(shape, ids[None]).entities[0]
+        degrees = credo.predict(shape, ids[None]).entities[0]
         wanted = reference(torch.from_numpy(dense).double(), torch.from_numpy(degrees[None]).double(), 1, 1e-12)[0]
         found = fuzzy_similarity(degrees, typings, dense.sum(1, dtype=np.float64))
         np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)

@@ -7,7 +7,6 @@ import asyncio
 import httpx
 import numpy as np
 import pytest
-from believing import believe
 
 from tarbox.core.ids import Role
 from tarbox.http.app import create_app
@@ -33,7 +32,7 @@ WRITTEN = {
 def reasoner(facts: Facts, kb: KnowledgeBase, request: pytest.FixtureRequest) -> Reasoner:
     moments = np.zeros(FEATURES, np.float32), np.ones(FEATURES, np.float32)
     likely = Calibrator(*moments, (np.zeros((1, FEATURES), np.float32), np.array([2.0], np.float32)))
-    return Reasoner(kb, believe(facts, likely, request.param), "credo")  # every concept seems likely
+    return Reasoner(kb, predict(facts, likely, request.param), "credo")  # every concept seems likely
 
 
 def shown(reasoner: Reasoner, text: str) -> list[list[tuple[str, float, str]]]:

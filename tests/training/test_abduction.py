@@ -21,7 +21,7 @@ from tarbox.models.saved import sizes_of
 from tarbox.query.templates import TEMPLATES
 from tarbox.training import abduction, tellings
 from tarbox.training.abduction import ENOUGH, UNSURE, Lore, Told, hear, with_links
-from tarbox.training.rehearsal import Rehearsed, believe
+from tarbox.training.rehearsal import Rehearsed
 from tarbox.training.tellings import Why
 
 NAMES = sorted(["ann", "bob", "cid", "dora", "rome", "paris", "milan", "italy", "france", "europe", "earth"])
@@ -252,12 +252,15 @@ def test_what_is_told_is_believed_and_not_known() -> None:
     links, typings = (fit_calibrator(np.empty((0, width), np.float32), nothing, 0) for width in (23, 11))
     predictor = Complex(ComplexConfig(rank=2), sizes_of(facts))
     sure = Told(facts, told.keys, np.array([0.75], np.float32))
-    beliefs = believe(predictor, evidence, Rehearsed(links, typings, None, None, {}), sure)
-    born = slice(beliefs.starts[1], beliefs.starts[2])
+    probabilities = predict(predictor, evidence, Rehearsed(links, typings, None, None, {}), sure)
+    born = slice(probabilities.starts[1], probabilities.starts[2])
     found = {
         (NAMES[near], NAMES[far]): degree
         for near, far, degree in zip(
-            beliefs.near[born].tolist(), beliefs.far[born].tolist(), beliefs.degrees[born].tolist(), strict=True
+            probabilities.near[born].tolist(),
+            probabilities.far[born].tolist(),
+            probabilities.degrees[born].tolist(),
+            strict=True,
         )
     }
     assert found == pytest.approx({("ann", "rome"): 0.75, ("bob", "rome"): 1.0, ("cid", "paris"): 1.0})

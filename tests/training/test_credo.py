@@ -180,10 +180,10 @@ def test_what_is_known_has_degree_1_and_nothing_has_more(reasoner: Credo, name: 
 
 
 def test_known_facts_are_believed_and_more_are_predicted(reasoner: Credo) -> None:
-    facts, beliefs = reasoner.index.facts, reasoner.beliefs
-    assert np.count_nonzero(beliefs.degrees == 1) >= 2 * len(facts.heads)
-    assert len(beliefs.degrees) > 2 * len(facts.heads)
-    predicted = beliefs.degrees[beliefs.degrees < 1]
+    facts, probabilities = reasoner.index.facts, reasoner.probabilities
+    assert np.count_nonzero(probabilities.degrees == 1) >= 2 * len(facts.heads)
+    assert len(probabilities.degrees) > 2 * len(facts.heads)
+    predicted = probabilities.degrees[probabilities.degrees < 1]
     assert 1e-3 <= predicted.min() < predicted.max() < 1
 
 

@@ -15,9 +15,9 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hide
-from tarbox.models.beliefs import Beliefs
 from tarbox.models.credo import Credo
 from tarbox.models.describing import Describer
+from tarbox.models.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.query.templates import TEMPLATES
 from tarbox.training import rehearsal, tempering
@@ -56,7 +56,7 @@ def reasoner(rest: Facts) -> Credo:
     """It believes nothing beyond the rest of the facts."""
     index = Index.of(rest)
     describer = Describer.of(index, set_weights(index, 0))
-    return Credo.of(index, Beliefs.of(rest, sizes_of(rest), NONE, NONE), describer, None, "strongest")
+    return Credo.of(index, FactProbabilities.of(rest, sizes_of(rest), NONE, NONE), describer, None, "strongest")
 
 
 def pairs(*columns: NDArray[np.int32]) -> set[tuple[int, ...]]:

@@ -13,9 +13,9 @@ from tarbox.benchmark.tables import QueryTable
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
-from tarbox.models.beliefs import Beliefs
 from tarbox.models.credo import Credo
 from tarbox.models.describing import Describer
+from tarbox.models.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.models.tempering import SURVEYED, Temper
 from tarbox.training import tempering
@@ -28,7 +28,7 @@ Floats = np.ndarray
 def drawn(count: int, seed: int, share: float = 1.0) -> tuple[Sample, Floats, Floats]:
     """(queries, the probability of each candidate, which are true): a share of what is true is labelled so.
 
-    Long queries are believed too much here, and those with many known answers too little.
+    Long queries are predicted too much here, and those with many known answers too little.
     """
     random = np.random.default_rng(seed)
     surveys = random.normal(size=(count, SURVEYED)).astype(np.float32)
@@ -153,7 +153,7 @@ def reasoner(bench: Path) -> Credo:
     )
     drawn_ = [(keys, random.uniform(0.01, 0.9, len(keys)).astype(np.float32)) for keys in (links, typings)]
     describer = Describer.of(index, set_weights(index, 0))
-    return Credo.of(index, Beliefs.of(facts, sizes, *drawn_), describer, None, "strongest")
+    return Credo.of(index, FactProbabilities.of(facts, sizes, *drawn_), describer, None, "strongest")
 
 
 @pytest.mark.usefixtures("quick")

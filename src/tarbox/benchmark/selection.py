@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tarbox.benchmark.tables import Lists
 from tarbox.core.ids import Level
-from tarbox.kb.closure import Rows
 from tarbox.kb.facts import Ids
+from tarbox.kb.rows import Rows
 
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import Haul

@@ -278,9 +278,9 @@ def _report_left_out(ranked: Ranked, model: str) -> None:
 def _calibrate(scorer: Scorer, task: Task, model: str) -> Calibration | None:
     """None where there is nothing to check degrees with, or the model's scores are no probabilities."""
     from tarbox.evaluation.calibration import measure_calibration
-    from tarbox.models.scorer import Believer
+    from tarbox.models.scorer import Predictor
 
-    if task.calibration is None or not isinstance(scorer, Believer):
+    if task.calibration is None or not isinstance(scorer, Predictor):
         return None
     with progress_bar("checking degrees", len(task.calibration)) as advance:
         return measure_calibration(scorer, task.calibration, model, advance)

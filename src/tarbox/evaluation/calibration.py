@@ -2,7 +2,7 @@
 
 ::
 
-    calibration = measure_calibration(believer, benchmark.calibration(), "credo")
+    calibration = measure_calibration(predictor, benchmark.calibration(), "credo")
     calibration.overall.ece, calibration.levels[Level.ENTITY].templates["1p"].brier
 
 Looked at are the ten best predicted answers of each query: those with the greatest degrees that do not follow from the
@@ -24,7 +24,7 @@ from tarbox.benchmark.tables import Batch, Lists, QueryTable
 from tarbox.core.ids import Level
 from tarbox.evaluation.metrics import NO_TEMPLATE, in_order
 from tarbox.kb.facts import Ids
-from tarbox.models.scorer import Believer
+from tarbox.models.scorer import Predictor
 from tarbox.query.algebra import Query
 
 BEST: Final = 10
@@ -32,7 +32,7 @@ BINS: Final = 15
 WIDTHS: Final = 10
 _Z: Final = 1.959963984540054  # 95% of a normal distribution lie within as many deviations
 _CELLS: Final = 1 << 22  # degrees held at a time
-_FEATURES: Final = 20  # numbers that a believer may hold per concept
+_FEATURES: Final = 20  # numbers that a predictor may hold per concept
 
 Values = NDArray[np.float64]
 
@@ -109,10 +109,10 @@ class Calibration:
 
 
 def measure_calibration(
-    believer: Believer, table: QueryTable, model: str, progress: Callable[[int], object] = lambda _: None
+    predictor: Predictor, table: QueryTable, model: str, progress: Callable[[int], object] = lambda _: None
 ) -> Calibration:
     """The calibration of a model on a table such as `Benchmark.calibration`."""
-    return summarise(predict(believer, table, progress=progress), model)
+    return summarise(predict(predictor, table, progress=progress), model)
 
 
 def summarise(found: Mapping[tuple[Level, str], Predictions], model: str) -> Calibration:
@@ -129,20 +129,20 @@ def summarise(found: Mapping[tuple[Level, str], Predictions], model: str) -> Cal
 
 
 def predict(
-    believer: Believer, table: QueryTable, best: int = BEST, progress: Callable[[int], object] = lambda _: None
+    predictor: Predictor, table: QueryTable, best: int = BEST, progress: Callable[[int], object] = lambda _: None
 ) -> dict[tuple[Level, str], Predictions]:
     """The best predictions for the queries of a table, by level and template.
 
     A query that is asked at both levels is evaluated once. `target` are the true answers, `known` no predictions.
     """
     templates = np.array([name or NO_TEMPLATE for name in table.texts("template")], dtype=object)
-    widest = max(believer.candidates(Level.ENTITY), _FEATURES * believer.candidates(Level.CONCEPT), 1)
+    widest = max(predictor.candidates(Level.ENTITY), _FEATURES * predictor.candidates(Level.CONCEPT), 1)
     size = max(1, _CELLS // widest)
     found: dict[tuple[Level, str], list[Predictions]] = {}
     for ids, asked in _distinct(table):
         for start in range(0, len(ids), size):
-            believed = believer.believe(asked[0][0].shape, ids[start : start + size])
-            degrees = {Level.ENTITY: believed.entities, Level.CONCEPT: believed.concepts}
+            predicted = predictor.predict(asked[0][0].shape, ids[start : start + size])
+            degrees = {Level.ENTITY: predicted.entities, Level.CONCEPT: predicted.concepts}
             for batch, places in asked:
                 here = np.flatnonzero((places >= start) & (places < start + size))
                 names = templates[batch.rows[here]]

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from tarbox.execution.graph import Index
 from tarbox.execution.program import compile_shape
 from tarbox.execution.rows import encode
-from tarbox.kb.closure import Rows
 from tarbox.kb.facts import Ids
+from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:

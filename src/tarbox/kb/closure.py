@@ -13,51 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.kb.facts import Facts, Ids
-
-Offsets = NDArray[np.int64]
-Keys = NDArray[np.int64]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A sparse 0/1 matrix by rows: the columns of row i are `columns[offsets[i]:offsets[i + 1]]`, increasing."""
-
-    offsets: Offsets
-    columns: Ids
-
-    @classmethod
-    def of(cls, rows: Ids, columns: Ids, height: int, width: int) -> Rows:
-        """From coordinates in any order; duplicates count once."""
-        return cls.of_keys(_distinct(_keys(rows, columns, width)), height, width)
-
-    @classmethod
-    def of_keys(cls, keys: Keys, height: int, width: int) -> Rows:
-        """From sorted distinct `row * width + column`."""
-        rows, columns = np.divmod(keys, max(width, 1))
-        return cls(np.searchsorted(rows, np.arange(height + 1)), columns.astype(np.int32))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, row: int) -> Ids:
-        return self.columns[self.offsets[row] : self.offsets[row + 1]]
-
-    def sizes(self) -> NDArray[np.int64]:
-        return np.diff(self.offsets)
-
-    def coordinates(self) -> tuple[Ids, Ids]:
-        """(rows, columns) of every 1, sorted."""
-        return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes()), self.columns
-
-    def transpose(self, width: int) -> Rows:
-        rows, columns = self.coordinates()
-        return Rows.of(columns, rows, width, len(self))
-
-    def gather(self, rows: Ids) -> tuple[NDArray[np.int64], Ids]:
-        """All columns of the given rows, one after the other, and for each the position in `rows` it came from."""
-        origin, places = _ranges(self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows])
-        return origin, self.columns[places]
+from tarbox.kb.rows import Rows, pair_keys, ranges
 
 
 @final
@@ -103,8 +59,8 @@ class Hierarchy:
         """[T] true where no other typing of the same entity implies this one (equivalents imply neither other)."""
         origin, columns = self.ancestors.gather(types)
         strict = self.group[columns] != self.group[types[origin]]
-        implied = _keys(typed[origin][strict], columns[strict], len(self))
-        return ~np.isin(_keys(typed, types, len(self)), implied)
+        implied = pair_keys(typed[origin][strict], columns[strict], len(self))
+        return ~np.isin(pair_keys(typed, types, len(self)), implied)
 
 
 @final
@@ -149,23 +105,6 @@ def top_concepts(sizes: NDArray[np.int64], typed: int) -> Ids:
     return np.flatnonzero(sizes * 2 > typed).astype(np.int32)
 
 
-def _keys(rows: Ids, columns: Ids, width: int) -> Keys:
-    return rows.astype(np.int64) * max(width, 1) + columns
-
-
-def _distinct(keys: Keys) -> Keys:
-    """Sorted, each once. Quicker than numpy's `unique`, which hashes."""
-    keys = np.sort(keys)
-    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
-
-
-def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers of all ranges start, start + 1, ..., one after the other, and for each which range it is of."""
-    origin = np.repeat(np.arange(len(sizes)), sizes)
-    shift = starts - (np.cumsum(sizes) - sizes)
-    return origin, np.arange(len(origin)) + shift[origin]
-
-
 def _depths(order: list[int], over: Rows) -> Ids:
     """[C] the longest chain upwards from each group, at its least member; `order` has super-concepts first."""
     depth = np.zeros(len(over), np.int32).tolist()
@@ -188,7 +127,7 @@ def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
     for level in levels:
         itself, own = members.gather(level)
         child, direct = over.gather(level)
-        through, places = _ranges(start[direct], length[direct])
+        through, places = ranges(start[direct], length[direct])
         rows, columns = np.append(itself, child[through]), np.append(own, found[places])
         reached = Rows.of(rows.astype(np.int32), columns, len(level), size)
         more = len(reached.columns)
@@ -197,7 +136,7 @@ def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
         found[filled : filled + more] = reached.columns
         start[level], length[level] = filled + reached.offsets[:-1], reached.sizes()
         filled += more
-    _, places = _ranges(start[group], length[group])
+    _, places = ranges(start[group], length[group])
     return Rows(np.append(0, np.cumsum(length[group])), found[places])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.models.beliefs import share_out
+from tarbox.models.probabilities import share_out
 
 if TYPE_CHECKING:
     import torch
@@ -96,7 +96,7 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def fit_calibrator(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: str = "cpu") -> Calibrator:
-    """By cross entropy over all samples; without any, nothing is believed."""
+    """By cross entropy over all samples; without any, nothing is predicted."""
     import torch
     from torch.nn import functional
 

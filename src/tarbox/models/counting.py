@@ -22,8 +22,9 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
-from tarbox.kb.closure import Instances, Rows
+from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Direction, Query, slots
 
 Scores = NDArray[np.float64]

@@ -1,7 +1,7 @@
 """Credo, the default reasoner: degrees of belief at both levels.
 
 A link predictor (`tarbox.models.complex`) proposes facts, a calibrator turns its scores into probabilities, known facts
-have 1 (`tarbox.models.beliefs`). A query is evaluated over these as a fuzzy set of entities. Concepts are scored by a
+have 1 (`tarbox.models.probabilities`). A query is evaluated over these as a fuzzy set of entities. Concepts are scored by a
 small network that has learnt, by hiding facts that are known, which concepts a query turns out to have
 (`tarbox.models.describing`). How it is trained is in `tarbox.training.rehearsal`; here is what answers, without torch.
 """
@@ -23,13 +23,13 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.kb.closure import Rows
 from tarbox.kb.facts import Facts, Ids
-from tarbox.models.beliefs import BeliefAlgebra, Beliefs, Edges
+from tarbox.kb.rows import Rows
 from tarbox.models.calibration import Calibrator, sigmoid
 from tarbox.models.counting import PriorAlgebra, Priors
 from tarbox.models.describing import FEATURES, Asked, Describer, raise_to_narrower
-from tarbox.models.scorer import Believed, Rehearsed
+from tarbox.models.probabilities import Edges, FactProbabilities, ProbabilityAlgebra
+from tarbox.models.scorer import Prediction, Rehearsed
 from tarbox.models.tempering import Temper, survey
 from tarbox.query.algebra import Or, Query, slots
 from tarbox.query.rewrites import disjunctive_normal_form
@@ -106,13 +106,13 @@ class CredoConfig:
 @final
 @dataclass(frozen=True, slots=True)
 class Credo(Rehearsed):
-    """Facts, beliefs and the ranking of concepts."""
+    """Facts, probabilities and the ranking of concepts."""
 
     Config: ClassVar[type[CredoConfig]] = CredoConfig
     recipe: ClassVar[str | None] = "credo"
 
     index: Index
-    beliefs: Beliefs
+    probabilities: FactProbabilities
     describer: Describer
     ranking: Calibrator | None
     noisy: bool
@@ -121,10 +121,12 @@ class Credo(Rehearsed):
     tempers: Mapping[Level, Temper] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, index: Index, beliefs: Beliefs, describer: Describer, ranking: Calibrator | None, ways: str) -> Credo:
+    def of(
+        cls, index: Index, probabilities: FactProbabilities, describer: Describer, ranking: Calibrator | None, ways: str
+    ) -> Credo:
         """Without a `ranking` concepts have the probability that any member is their instance."""
         priors = Priors.of_entities(index.facts, index.instances)
-        return cls(index, beliefs, describer, ranking, ways == "independent", priors)
+        return cls(index, probabilities, describer, ranking, ways == "independent", priors)
 
     def supports(self, shape: Query) -> bool:  # noqa: ARG002
         """Any query."""
@@ -142,7 +144,7 @@ class Credo(Rehearsed):
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.candidates(level)))
 
-    def believe(self, shape: Query, ids: Ids) -> Believed:
+    def predict(self, shape: Query, ids: Ids) -> Prediction:
         """Both levels from one fuzzy set and one exact evaluation of each query; all rows at once."""
         asked = self.ask(shape, np.asarray(ids, np.int32))
         members = _survey(shape, asked.sets_BE, asked.entities)
@@ -150,12 +152,15 @@ class Credo(Rehearsed):
         described = self._describe(weighed)
         entities = self._temper(Level.ENTITY, members, asked.entities)
         concepts = bound(self._temper_concepts(weighed, described), entities)
-        return Believed(entities, concepts, described.expected, asked.entities, asked.concepts, asked.counts)
+        size, width = concepts.shape
+        every = np.tile(np.arange(width, dtype=np.int32), size)
+        rows = Rows(np.arange(size + 1) * width, every, concepts.ravel())
+        return Prediction(entities, rows, described.expected.ravel(), asked.entities, asked.concepts, asked.counts)
 
     def degrees(self, shape: Query, ids: Ids, level: Level) -> Floats:
         """[B, N] the probabilities of all candidates of one level; what is known has 1."""
-        believed = self.believe(shape, ids)
-        return believed.entities if level is Level.ENTITY else believed.concepts
+        predicted = self.predict(shape, ids)
+        return predicted.entities if level is Level.ENTITY else predicted.concepts.values.reshape(len(ids), -1)
 
     def consider(self, shape: Query, ids: Ids, level: Level) -> Surveyed:
         """([B, F] the survey of each query, [B, N] the degrees of what is not known), before they are tempered."""
@@ -169,9 +174,9 @@ class Credo(Rehearsed):
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
         return evaluate(shape, self.algebra(columns, len(ids)))
 
-    def algebra(self, columns: dict[str, Ids], rows: int) -> BeliefAlgebra:
+    def algebra(self, columns: dict[str, Ids], rows: int) -> ProbabilityAlgebra:
         """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
-        return BeliefAlgebra(self.beliefs, columns, (rows, self.index.entities), self.noisy)
+        return ProbabilityAlgebra(self.probabilities, columns, (rows, self.index.entities), self.noisy)
 
     def ask(self, shape: Query, ids: Ids) -> Asked:
         """The queries with their sets and known answers."""
@@ -251,10 +256,10 @@ class Credo(Rehearsed):
         lacking = np.ones((len(asked.ids), self.index.concepts), np.float32)
         for part, degrees in judged:
             lacking *= 1 - presuppose(degrees, part.entities.sizes() == 0)
-        return Described(1 - lacking, self.describer.expect(asked, self.beliefs), judged)
+        return Described(1 - lacking, self.describer.expect(asked, self.probabilities), judged)
 
     def _judge(self, asked: Asked) -> tuple[Floats, Floats]:
-        features, expected = self.describer.describe(asked, self.beliefs)
+        features, expected = self.describer.describe(asked, self.probabilities)
         if self.ranking is None:
             found = np.minimum(np.exp(features[:, :, 3]), 1.0)
         else:
@@ -269,15 +274,15 @@ class Credo(Rehearsed):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that is not in the facts, for `of_arrays`."""
-        beliefs = self.beliefs
+        probabilities = self.probabilities
         found: dict[str, NDArray[Any]] = {
-            "links/starts": beliefs.starts,
-            "links/near": beliefs.near,
-            "links/far": beliefs.far,
-            "links/degrees": beliefs.degrees,
+            "links/starts": probabilities.starts,
+            "links/near": probabilities.near,
+            "links/far": probabilities.far,
+            "links/degrees": probabilities.degrees,
             "describer/weights": self.describer.weights.astype(np.float16),
         }
-        for name, edges in (("concepts", beliefs.concepts), ("members", beliefs.members)):
+        for name, edges in (("concepts", probabilities.concepts), ("members", probabilities.members)):
             found |= {f"{name}/{part.name}": getattr(edges, part.name) for part in fields(Edges)}
         if self.ranking is not None:
             found |= self.ranking.arrays("ranking/")
@@ -293,12 +298,12 @@ class Credo(Rehearsed):
             name: Edges(*(arrays[f"{name}/{part.name}"] for part in fields(Edges))) for name in ("concepts", "members")
         }
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
-        beliefs = Beliefs(starts, near, far, degrees, edges["concepts"], edges["members"])
+        probabilities = FactProbabilities(starts, near, far, degrees, edges["concepts"], edges["members"])
         describer = Describer.of(index, arrays["describer/weights"].astype(np.float32))
         ranking = Calibrator.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
         if ranking is not None and len(ranking.mean) != FEATURES:
             raise StoreVersion("an earlier version of tarbox trained this run, with other features: train it again.")
-        found = cls.of(index, beliefs, describer, ranking, config.ways)
+        found = cls.of(index, probabilities, describer, ranking, config.ways)
         tempers = {
             name: Temper.of_arrays(arrays, f"temper-{name}/")
             for name in (WEIGHING, *(level.value for level in Level))

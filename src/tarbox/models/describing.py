@@ -1,6 +1,6 @@
 """What a query's fuzzy set, its known answers and the hierarchy say about each concept: the features of the ranking.
 
-`Describer` is made from facts alone; the fuzzy set of the query comes from beliefs (`tarbox.models.beliefs`).
+`Describer` is made from facts alone; the fuzzy set of the query comes from probabilities (`tarbox.models.probabilities`).
 """
 
 # ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.kb.closure import Hierarchy, Rows
+from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Ids
-from tarbox.models.beliefs import Beliefs, share_out
+from tarbox.kb.rows import Rows
 from tarbox.models.counting import PriorAlgebra, Priors
+from tarbox.models.probabilities import FactProbabilities, share_out
 from tarbox.query.algebra import Direction, Query, slots
 
 Floats = NDArray[np.float32]
@@ -76,10 +77,10 @@ class Describer:
         shares = np.log(1e-4 + members / max(members.max(initial=1), 1))
         return cls(index, priors, weights, tree.parents.transpose(len(tree)), np.log1p(members), shares)
 
-    def describe(self, asked: Asked, beliefs: Beliefs) -> tuple[Floats, Floats]:
+    def describe(self, asked: Asked, probabilities: FactProbabilities) -> tuple[Floats, Floats]:
         """([B, C, F] the features, [B, C] the expected number of members in each concept)."""
         size, concepts = len(asked.ids), self.index.concepts
-        sums = self._sums(asked, beliefs)
+        sums = self._sums(asked, probabilities)
         known_BC = np.zeros((size, concepts), np.float32)
         known_BC[asked.concepts.coordinates()] = 1.0
         total = np.log(1e-6 - np.expm1(-sums[:, :3].sum(1)))
@@ -100,18 +101,18 @@ class Describer:
         out[:, :, 14] = np.log(1e-6 + sums[:, 4])
         out[:, :, 15] = out[:, :, 6] - self.shares
         out[:, :, 16] = np.log1p(asked.sets_BE.sum(1))[:, None]
-        out[:, :, 17] = np.log(1e-5 + self._shares(asked, beliefs))
+        out[:, :, 17] = np.log(1e-5 + self._shares(asked, probabilities))
         return out, sums[:, 4]
 
-    def expect(self, asked: Asked, beliefs: Beliefs) -> Floats:
+    def expect(self, asked: Asked, probabilities: FactProbabilities) -> Floats:
         """[B, C] the expected number of members in each concept."""
-        return self._sums(asked, beliefs)[:, 4]
+        return self._sums(asked, probabilities)[:, 4]
 
-    def _shares(self, asked: Asked, beliefs: Beliefs) -> Floats:
+    def _shares(self, asked: Asked, probabilities: FactProbabilities) -> Floats:
         """[B, C] the share of each concept in what is not known, if its members share it by powers of degrees."""
-        from tarbox.models.belief_kernels import gather_shares
+        from tarbox.models.probability_kernels import gather_shares
 
-        parts, typings = np.power(asked.sets_BE, np.float32(FLATTER)), beliefs.concepts
+        parts, typings = np.power(asked.sets_BE, np.float32(FLATTER)), probabilities.concepts
         parts[asked.entities.coordinates()] = 0.0
         inside = np.zeros((len(parts), self.index.concepts), np.float32)
 
@@ -123,10 +124,10 @@ class Describer:
         found: Floats = inside / np.maximum(parts.sum(1, keepdims=True), 1e-9)
         return found
 
-    def _sums(self, asked: Asked, beliefs: Beliefs) -> Floats:
-        from tarbox.models.belief_kernels import gather_concepts
+    def _sums(self, asked: Asked, probabilities: FactProbabilities) -> Floats:
+        from tarbox.models.probability_kernels import gather_concepts
 
-        typings, known = beliefs.concepts, asked.known()
+        typings, known = probabilities.concepts, asked.known()
         sums = np.zeros((len(asked.ids), 5, self.index.concepts), np.float32)
 
         def work(rows: slice) -> None:

@@ -19,7 +19,7 @@ Keys = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 DOUBT: Final = 5.0
-"""Occurrences added to a way that are not related: a rule seen once is not believed."""
+"""Occurrences added to a way that are not related: a rule seen once is not predicted."""
 WIDEST: Final = 256
 """With more directed relations than this, the less frequent ones make no ways of two steps."""
 FEATURES: Final = 4

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Ids
-from tarbox.models.beliefs import share_out
 from tarbox.models.complex import Complex, multiply
 from tarbox.models.evidence import Counts, Evidence, Keys, distinct
+from tarbox.models.probabilities import share_out
 
 Floats = NDArray[np.float32]
 Sizes = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
-from tarbox.kb.closure import Rows
 from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
     from tarbox.execution.graph import Index
-    from tarbox.models.beliefs import BeliefAlgebra, Beliefs
+    from tarbox.models.probabilities import FactProbabilities, ProbabilityAlgebra
 
 Floats = NDArray[np.float32]
 
@@ -49,26 +49,41 @@ class Scorer(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Believed:
-    """What a model believes of the queries of one shape.
+class Prediction:
+    """What a model predicts for the queries of one shape.
 
-    `entities` [B, E] and `concepts` [B, C] are probabilities, 1 for what is known; a concept's is never above a
-    super-concept's. `expected` [B, C] is how many answers, each counted by its degree, are instances of the concept.
-    What is known stands beside: the entities and the concepts by query, and for each concept how many of the entities
-    it has.
+    `entities` [B, E] are the probabilities of all entities. `concepts` has, by query, the concepts with any evidence
+    and their probabilities; all others have 0. A concept's is never below a sub-concept's. `expected`, at the same
+    places, is how many answers, each counted by its probability, are instances of the concept. What is known stands
+    beside: the entities and the concepts by query, and for each concept how many of the entities it has.
+
+    An answer that is known has probability 1, unless it follows from a `not` that the model doubts: then it has what
+    the model leaves of it.
     """
 
     entities: Floats
-    concepts: Floats
+    concepts: Rows
     expected: Floats
     known_entities: Rows
     known_concepts: Rows
     counts: Ids
 
+    def concept(self, row: int, concept: int) -> float:
+        """The probability of one concept."""
+        return self.concepts.value(row, concept)
+
+    def dense_concepts(self, row: int, size: int) -> tuple[Floats, Floats]:
+        """([C] probabilities, [C] expected numbers) of one query."""
+        degrees, expected = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        own = slice(self.concepts.offsets[row], self.concepts.offsets[row + 1])
+        degrees[self.concepts.columns[own]] = self.concepts.values[own]
+        expected[self.concepts.columns[own]] = self.expected[own]
+        return degrees, expected
+
 
 @runtime_checkable
-class Believer(Scorer, Protocol):
-    """A scorer whose degrees are probabilities, and that can say which facts it believes."""
+class Predictor(Scorer, Protocol):
+    """A scorer whose degrees are probabilities, and that can say how likely it takes each fact to be."""
 
     @property
     def index(self) -> Index:
@@ -76,15 +91,15 @@ class Believer(Scorer, Protocol):
         ...
 
     @property
-    def beliefs(self) -> Beliefs:
-        """The facts with their degrees; what is known has 1."""
+    def probabilities(self) -> FactProbabilities:
+        """The facts with their probabilities; what is known has 1."""
         ...
 
-    def believe(self, shape: Query, ids: Ids) -> Believed:
+    def predict(self, shape: Query, ids: Ids) -> Prediction:
         """Both levels at once, for the price of one evaluation."""
         ...
 
-    def algebra(self, columns: dict[str, Ids], rows: int) -> BeliefAlgebra:
+    def algebra(self, columns: dict[str, Ids], rows: int) -> ProbabilityAlgebra:
         """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
         ...
 

@@ -1,8 +1,8 @@
-"""From how strongly a query's answers are believed to how often such answers are true.
+"""From how strongly a query's answers are predicted to how often such answers are true.
 
 A t-norm takes the facts of a proof as independent and the strongest way to an entity as the only one, so its degrees
 are no probabilities once a query has more than one fact. A *temper* bends the degrees of a query by an increasing
-function that depends on what the query looks like: how long it is, how much is known, how much is believed. Since the
+function that depends on what the query looks like: how long it is, how much is known, how much is predicted. Since the
 function increases, no order changes: not among entities, and not between a concept and its super-concepts.
 """
 

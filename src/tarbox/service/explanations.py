@@ -18,7 +18,7 @@ from tarbox.core.ids import Role
 from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
-from tarbox.models.scorer import Believed, Believer
+from tarbox.models.scorer import Prediction, Predictor
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
 from tarbox.query.english import say_each, say_member
 from tarbox.query.phrases import RelationPhrase
@@ -121,16 +121,16 @@ def explain_answer(
     role: Role,
     *,
     predicted: bool = False,
-    believer: Believer | None = None,
+    predictor: Predictor | None = None,
 ) -> Support:
     """The facts that carry one answer, an entity or a concept, by name or IRI.
 
     Raises `QueryError` where it is no answer, unless it may be a `predicted` one; `UnknownName` where it is nothing.
-    With a `believer`, predicted facts are those that it believes most, with their degrees, and what it gives less than
+    With a `predictor`, predicted facts are those that it believes most, with their degrees, and what it gives less than
     `LEAST` is no answer. A model that only scores lists every candidate, so any may be explained.
     """
     query = plain(query)  # as it is judged
-    convictions = Convictions(believer) if believer is not None else None
+    convictions = Convictions(predictor) if predictor is not None else None
     row = (kb.concepts if role is Role.CONCEPT else kb.entities).id(answer)
     root = trace(query, kb, convictions)
     walk = Walk(kb.index, convictions)
@@ -138,14 +138,14 @@ def explain_answer(
         return _explain_concept(root, kb, row, walk, predicted)
     degree = None
     if not root.has(row):
-        believed = _believe(root.query, kb, convictions)
-        degree = None if believed is None else believed.entities[0, row]
+        prediction = _predict(root.query, kb, convictions)
+        degree = None if prediction is None else prediction.entities[0, row]
         _refuse(kb.entities.at(row).label, "no facts carry it", predicted, degree)
     walk.visit(root, row)
     return _Teller(kb).tell(walk, (Role.ENTITY, row), (), degree)
 
 
-def _refuse(label: str, reason: str, predicted: bool, degree: np.float32 | None) -> None:
+def _refuse(label: str, reason: str, predicted: bool, degree: float | None) -> None:
     """Raises `QueryError` for what does not follow from the facts, unless it is predicted."""
     if not predicted:
         raise QueryError(f"{label} is no answer to this query: {reason}")
@@ -160,10 +160,10 @@ def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, 
     inside = [row for row in answers.tolist() if contains(instances, row)]
     label = kb.concepts.at(concept).label
     if not inside:
-        believed = _believe(root.query, kb, walk.convictions)
-        degree = None if believed is None else believed.concepts[0, concept]
+        prediction = _predict(root.query, kb, walk.convictions)
+        degree = None if prediction is None else prediction.concept(0, concept)
         _refuse(label, "none of its instances is one", predicted, degree)
-        return _explain_predicted(root, kb, concept, walk, believed)
+        return _explain_predicted(root, kb, concept, walk, prediction)
     walk.type(inside[0], concept)
     walk.visit(root, inside[0])
     listed = _list([kb.entities.at(row).label for row in inside[:SHOWN]], len(inside))
@@ -171,11 +171,13 @@ def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, 
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
-def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, believed: Believed | None) -> Support:
+def _explain_predicted(
+    root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: Prediction | None
+) -> Support:
     """The member that the model believes in most: its typing, and what makes it an answer."""
     lead = f"no known answer is an instance of {kb.concepts.at(concept).label}; the model predicts one"
-    if walk.convictions is not None and believed is not None:
-        member = walk.convictions.member(concept, believed.entities[0])
+    if walk.convictions is not None and predicted is not None:
+        member = walk.convictions.member(concept, predicted.entities[0])
         if member is not None:
             lead += f", most likely {kb.entities.at(member).label}"
             walk.type(member, concept)
@@ -183,12 +185,12 @@ def _explain_predicted(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk
     return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
 
 
-def _believe(query: Query, kb: KnowledgeBase, convictions: Convictions | None) -> Believed | None:
+def _predict(query: Query, kb: KnowledgeBase, convictions: Convictions | None) -> Prediction | None:
     """The probabilities of all answers; None where the model has none."""
     if convictions is None:
         return None
     shape, ids = encode(query, kb.facts.vocabulary)
-    return convictions.believer.believe(shape, ids[None])
+    return convictions.predictor.predict(shape, ids[None])
 
 
 @final

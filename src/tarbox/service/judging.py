@@ -1,6 +1,6 @@
 """What a model says of queries, made ready to be shown: who is a candidate, in which order, with which degree.
 
-A model that believes (`tarbox.models.scorer.Believer`) gives probabilities; any other gives scores, whose places within
+A model that believes (`tarbox.models.scorer.Predictor`) gives probabilities; any other gives scores, whose places within
 one query are shown. `judge_of` picks the judge; nothing else asks which kind of model it is.
 """
 
@@ -18,7 +18,7 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import Answer, answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Ids
-from tarbox.models.scorer import Believed, Believer, Scorer
+from tarbox.models.scorer import Prediction, Predictor, Scorer
 from tarbox.query.algebra import Query
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity, fuzzy_similarity
 
@@ -81,37 +81,38 @@ class Judge(Protocol):
 
 def judge_of(scorer: Scorer, index: Index) -> Judge:
     """By probability where the scorer has them."""
-    return Believing(scorer, index) if isinstance(scorer, Believer) else Scoring(scorer, index)
+    return Probable(scorer, index) if isinstance(scorer, Predictor) else Scoring(scorer, index)
 
 
 @final
-class Believing:
+class Probable:
     """Degrees are the model's probabilities; predictions are what has at least `LEAST`."""
 
-    def __init__(self, believer: Believer, index: Index) -> None:
-        self._believer, self._index = believer, index
+    def __init__(self, predictor: Predictor, index: Index) -> None:
+        self._believer, self._index = predictor, index
 
     def judge(self, shape: Query, ids: Ids) -> list[Judged]:
-        found = self._believer.believe(shape, ids)
+        found = self._believer.predict(shape, ids)
         return [self._judged(found, row) for row in range(len(ids))]
 
-    def _judged(self, found: Believed, row: int) -> Judged:
+    def _judged(self, found: Prediction, row: int) -> Judged:
         exact = _answer(found, row)
-        entities, concepts = found.entities[row], found.concepts[row]
+        entities = found.entities[row]
+        concepts, expected = found.dense_concepts(row, self._index.concepts)
         total = float(entities.sum(dtype=np.float64))
-        inside = np.maximum(found.expected[row], concepts)  # where it holds at all, one answer at least is inside
+        inside = np.maximum(expected, concepts)  # where it holds at all, one answer at least is inside
         coverage = np.minimum(inside / max(total, 1e-12), 1.0).astype(np.float64)
         return Judged(
             exact,
             _probable(entities, exact.entities),
             _probable(concepts, exact.concepts),
             coverage,
-            lambda: fuzzy_similarity(entities, self._believer.beliefs.concepts, self._totals),
+            lambda: fuzzy_similarity(entities, self._believer.probabilities.concepts, self._totals),
         )
 
     @cached_property
     def _totals(self) -> Floats:
-        typings = self._believer.beliefs.concepts
+        typings = self._believer.probabilities.concepts
         found = np.bincount(typings.columns, typings.degrees, self._index.concepts)
         return np.maximum(found, 1e-12)
 
@@ -209,6 +210,6 @@ def _scored(degrees: Floats, scores: Floats, known: Ids) -> Candidates:
     return Candidates(degrees, scores, known.astype(np.int64), np.flatnonzero(open_))
 
 
-def _answer(found: Believed, row: int) -> Answer:
+def _answer(found: Prediction, row: int) -> Answer:
     first, last = found.known_concepts.offsets[row], found.known_concepts.offsets[row + 1]
     return Answer(found.known_entities[row], found.known_concepts[row], found.counts[first:last])

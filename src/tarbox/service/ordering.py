@@ -18,7 +18,7 @@ from tarbox.core.errors import QueryError
 
 if TYPE_CHECKING:
     from tarbox.kb.facts import Ids
-    from tarbox.models.beliefs import Edges
+    from tarbox.models.probabilities import Edges
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -15,7 +15,7 @@ from tarbox.benchmark.folder import UNTOLD, name_of
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
-from tarbox.models.scorer import Believer, Scorer
+from tarbox.models.scorer import Predictor, Scorer
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
 from tarbox.service.answering import CACHED, Question
@@ -37,7 +37,7 @@ _CELLS: Final = 1 << 23
 class Reasoner:
     """Answers with what follows from the training facts (`known`, degree 1) and with what the model predicts.
 
-    Where the model has probabilities (`tarbox.models.scorer.Believer`, such as `credo`), the degree of a predicted
+    Where the model has probabilities (`tarbox.models.scorer.Predictor`, such as `credo`), the degree of a predicted
     answer is one, and answers below 0.01 are left out. For any other model it is where the answer's score lies between
     the query's median candidate (0) and its best (1): an order within one query, not a probability. A concept's is
     never above a super-concept's. Where more answers are known than fit, half of the places are kept for predictions.
@@ -57,7 +57,7 @@ class Reasoner:
 
         saved = open_run(run)
         scorer = saved.scorer(device)
-        index = scorer.index if isinstance(scorer, Believer) else None
+        index = scorer.index if isinstance(scorer, Predictor) else None
         return cls(KnowledgeBase(saved.facts, title_of(saved), index), scorer, saved.model_name)
 
     @property
@@ -112,8 +112,8 @@ class Reasoner:
 
         A model that believes names the facts it believes, with their degrees.
         """
-        believer = self._scorer if isinstance(self._scorer, Believer) else None
-        return explain_answer(query, self._kb, answer, role, predicted=True, believer=believer)
+        predictor = self._scorer if isinstance(self._scorer, Predictor) else None
+        return explain_answer(query, self._kb, answer, role, predicted=True, predictor=predictor)
 
     def _question(self, asked: Question | str | Query, k: int | None, sparql: bool, order: Order) -> Question:
         match asked:

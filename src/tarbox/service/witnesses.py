@@ -54,7 +54,7 @@ class Traced:
 class AssertionStep:
     """`<head, relation, tail>`; `choices` is how many other entities could stand in the witness's place.
 
-    `degree` is how far a fact that is not known is believed; None where the model does not say.
+    `degree` is how far a fact that is not known is predicted; None where the model does not say.
     """
 
     head: int
@@ -104,7 +104,7 @@ def is_known(step: Step) -> bool:
 
 
 def degree_of(step: Step) -> float | None:
-    """How far a step is believed: 1 where it is known; None where no model says."""
+    """How far a step is predicted: 1 where it is known; None where no model says."""
     return 1.0 if is_known(step) else step.degree if isinstance(step, AssertionStep | TypingStep) else None
 
 
@@ -160,13 +160,13 @@ class Walk:
         operand = part.parts[0]
         near = neighbours(self.index.graph, entity, directed(relation, query.direction.opposite))
         fit = [other for other in near.tolist() if operand.has(other)]
-        believed = None if fit else self._believed(operand, query.direction, (relation, entity))
-        witness = fit[0] if fit else self._stand_in(operand, near) if believed is None else believed
+        predicted = None if fit else self._believed(operand, query.direction, (relation, entity))
+        witness = fit[0] if fit else self._stand_in(operand, near) if predicted is None else predicted
         if witness is None:
             return
         head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
         known, degree = bool(fit) or contains(near, witness), None
-        if self.convictions is not None and believed is not None and not known:
+        if self.convictions is not None and predicted is not None and not known:
             degree = self.convictions.link(relation, query.direction, entity, witness)
         self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), degree))
         yield operand, witness

@@ -2,7 +2,7 @@
 
 A benchmark may have been made of more facts than there are at hand; the paper's, recovered in part, was. Then training
 queries have answers that do not follow, and some of these tell a link (`tarbox.training.tellings`). What is told is not
-known: it is learnt from and believed, as far as such tellings proved right about hidden facts.
+known: it is learnt from and predicted, as far as such tellings proved right about hidden facts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROUNDS: Final = 3
 """What one round tells is known in the next."""
 ENOUGH: Final = 30
 UNSURE: Final = 0.5
-"""How far tellings are believed where fewer than `ENOUGH` could be checked."""
+"""How far tellings are predicted where fewer than `ENOUGH` could be checked."""
 
 
 @final
@@ -81,7 +81,7 @@ class Told:
 
 
 def hear(facts: Facts, rest: Facts, train: QueryTable | None) -> Told:
-    """What training queries tell, believed as far as it is right where they are asked about the rest of the facts."""
+    """What training queries tell, predicted as far as it is right where they are asked about the rest of the facts."""
     with without_collecting():
         lore = Lore.of(train) if train is not None else Lore([], [], {})
         told = tell(facts, lore)

@@ -33,7 +33,7 @@ from tarbox.training.events import Finished, Listener, Phase, Validated, tell
 from tarbox.training.failures import explained
 from tarbox.training.hardware import Hardware
 from tarbox.training.loop import Lessons, Trainer
-from tarbox.training.rehearsal import Rehearsal, assemble, believe, rehearse
+from tarbox.training.rehearsal import Rehearsal, assemble, predict, rehearse
 from tarbox.training.run import PARTS, RunFolder, read_tensors
 from tarbox.training.settings import Settings
 from tarbox.training.stopwatch import Clock
@@ -81,9 +81,9 @@ def train_reasoner(
         with explained(run.path):
             learnt = rehearse(rehearsal, part, config, settings.seed, compiling.wait)
     with explained(run.path):
-        tell(audience.listeners, Phase("beliefs about all facts"))
-        beliefs = believe(predictor, Evidence.of(whole), learnt, told)
-        reasoner = assemble(lessons.facts, beliefs, learnt, config, settings.seed)
+        tell(audience.listeners, Phase("probabilities about all facts"))
+        probabilities = predict(predictor, Evidence.of(whole), learnt, told)
+        reasoner = assemble(lessons.facts, probabilities, learnt, config, settings.seed)
         if lessons.tuning is not None:
             tell(audience.listeners, Phase("degrees, by what the validation graph says"))
             tempers = temper_on(reasoner, *lessons.tuning, settings.seed, str(hardware.device))

@@ -28,12 +28,12 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
-from tarbox.models.beliefs import LEAST, Beliefs
 from tarbox.models.calibration import ENOUGH, Calibrator, Fit, fit_calibrator, fit_network, logit
 from tarbox.models.complex import Complex
 from tarbox.models.credo import Credo, CredoConfig
 from tarbox.models.describing import Describer
 from tarbox.models.evidence import WIDEST, Evidence, fit_linear
+from tarbox.models.probabilities import LEAST, FactProbabilities
 from tarbox.models.proposals import link_features, propose_links, propose_typings
 from tarbox.models.tempering import Temper
 from tarbox.query.algebra import Query
@@ -83,7 +83,7 @@ class Rehearsed:
     tempers: Mapping[Level, Temper]
 
 
-def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed, told: Told | None = None) -> Beliefs:
+def predict(links: Complex, evidence: Evidence, rehearsed: Rehearsed, told: Told | None = None) -> FactProbabilities:
     """The facts, and what the predictor proposes with the degrees of the calibrators. Where the evidence has what
     training queries tell as well, `told` says what of it is known."""
     triples, sums = propose_links(links, evidence)
@@ -91,11 +91,11 @@ def believe(links: Complex, evidence: Evidence, rehearsed: Rehearsed, told: Told
     typings, features = propose_typings(links, evidence)
     strengths = rehearsed.typings.degrees(features)
     held, kept = degrees >= LEAST, strengths >= LEAST
-    facts, believed = evidence.facts, (triples[held], degrees[held])
+    facts, predicted = evidence.facts, (triples[held], degrees[held])
     if told is not None:
         facts, added = told.facts, told.degrees
-        believed = np.concatenate([believed[0], told.keys]), np.concatenate([believed[1], added])
-    return Beliefs.of(facts, evidence.sizes, believed, (typings[kept], strengths[kept]))
+        predicted = np.concatenate([predicted[0], told.keys]), np.concatenate([predicted[1], added])
+    return FactProbabilities.of(facts, evidence.sizes, predicted, (typings[kept], strengths[kept]))
 
 
 def rehearse(
@@ -113,8 +113,10 @@ def rehearse(
     calibrate_typings = fit_calibrator(about, np.isin(typings, _typings(whole)), seed, device)
     degrees, strengths = calibrate_links.degrees(features), calibrate_typings.degrees(about)
     held, kept = degrees >= LEAST, strengths >= LEAST
-    beliefs = Beliefs.of(rest, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept]))
-    reasoner = assemble(rest, beliefs, None, config, seed)
+    probabilities = FactProbabilities.of(
+        rest, evidence.sizes, (triples[held], degrees[held]), (typings[kept], strengths[kept])
+    )
+    reasoner = assemble(rest, probabilities, None, config, seed)
     later = Index.of(whole, rest)
     ready()
     usual = [(shape, draw_usual(later, shape, config.rehearsed, seed)) for shape in rehearsed_shapes(lessons.train)]
@@ -134,13 +136,15 @@ def rehearse(
     return Rehearsed(calibrate_links, calibrate_typings, reasoner.weighing, reasoner.ranking, tempers)
 
 
-def assemble(facts: Facts, beliefs: Beliefs, rehearsed: Rehearsed | None, config: CredoConfig, seed: int) -> Credo:
-    """The reasoner of these beliefs, with what was rehearsed, if it was."""
+def assemble(
+    facts: Facts, probabilities: FactProbabilities, rehearsed: Rehearsed | None, config: CredoConfig, seed: int
+) -> Credo:
+    """The reasoner of these probabilities, with what was rehearsed, if it was."""
     index = Index.of(facts)
     describer = Describer.of(index, set_weights(index, seed))
     if rehearsed is None:
-        return Credo.of(index, beliefs, describer, None, config.ways)
-    found = Credo.of(index, beliefs, describer, rehearsed.ranking, config.ways)
+        return Credo.of(index, probabilities, describer, None, config.ways)
+    found = Credo.of(index, probabilities, describer, rehearsed.ranking, config.ways)
     return replace(found, weighing=rehearsed.weighing, tempers=rehearsed.tempers)
 
 
@@ -290,7 +294,7 @@ def list_concepts(reasoner: Credo, random: np.random.Generator) -> List:
 
     def make(shape: Query, ids: Ids, later: Index) -> Made:
         asked = reasoner.weigh(reasoner.ask(shape, ids))
-        features, _ = reasoner.describer.describe(asked, reasoner.beliefs)
+        features, _ = reasoner.describer.describe(asked, reasoner.probabilities)
         size, concepts = features.shape[:2]
         true = np.zeros((size, concepts), np.bool_)
         true[answer_rows(shape, ids, later)[1].coordinates()] = True

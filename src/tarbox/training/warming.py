@@ -22,9 +22,9 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hide
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.beliefs import Beliefs
 from tarbox.models.credo import CredoConfig
 from tarbox.models.evidence import Evidence
+from tarbox.models.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.query.algebra import slots
 from tarbox.training.rehearsal import (
@@ -74,9 +74,9 @@ def kept_code() -> Iterator[Path]:
     """Where numba keeps the functions that a rehearsal calls; those that they call are kept with them."""
     from tarbox.benchmark.kernels import sample_block
     from tarbox.execution.kernels import run
-    from tarbox.models.belief_kernels import follow, gather_concepts, gather_shares
     from tarbox.models.neighbour_kernels import weigh_alike
     from tarbox.models.path_kernels import describe_facts
+    from tarbox.models.probability_kernels import follow, gather_concepts, gather_shares
 
     functions: Sequence[Any] = (sample_block, run, describe_facts, weigh_alike, follow, gather_concepts, gather_shares)
     for function in functions:
@@ -109,7 +109,7 @@ def answer_queries() -> None:
     """Call once what answers queries."""
     facts, rest = few_facts()
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
-    reasoner = assemble(rest, Beliefs.of(rest, sizes_of(rest), nothing, nothing), None, CredoConfig(), 0)
+    reasoner = assemble(rest, FactProbabilities.of(rest, sizes_of(rest), nothing, nothing), None, CredoConfig(), 0)
     later, make = Index.of(facts, rest), list_concepts(reasoner, np.random.default_rng(0))
     for shape in rehearsed_shapes(None):
         ids = np.zeros((2, len(slots(shape))), np.int32)

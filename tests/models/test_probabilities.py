@@ -1,4 +1,4 @@
-"""Beliefs against their definition, written down naively over dictionaries; exactness and the error of leaving out."""
+"""FactProbabilities against their definition, written down naively over dictionaries; exactness and the error of leaving out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from belief_models import NONE, Floats, Keys, random_beliefs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from probability_models import NONE, Floats, Keys, random_beliefs
 
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
@@ -18,8 +18,8 @@ from tarbox.execution.rows import encode
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.belief_kernels import FEW
-from tarbox.models.beliefs import BACKGROUND, LEAST, BeliefAlgebra, Beliefs, share_out
+from tarbox.models.probabilities import BACKGROUND, LEAST, FactProbabilities, ProbabilityAlgebra, share_out
+from tarbox.models.probability_kernels import FEW
 from tarbox.models.saved import sizes_of
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, operands, slots, walk
 from tarbox.query.names import ANYTHING
@@ -43,10 +43,10 @@ class World:
     triples: dict[Triple, float]
     typings: dict[tuple[int, int], float]
 
-    def beliefs(self, least: float = 0.0) -> Beliefs:
+    def probabilities(self, least: float = 0.0) -> FactProbabilities:
         links = {(r * ENTITIES + h) * ENTITIES + t: degree for (h, r, t), degree in self.triples.items()}
         typings = {e * CONCEPTS + c: degree for (e, c), degree in self.typings.items()}
-        return Beliefs.of(self.facts, sizes_of(self.facts), _arrays(links, least), _arrays(typings, least))
+        return FactProbabilities.of(self.facts, sizes_of(self.facts), _arrays(links, least), _arrays(typings, least))
 
 
 def _arrays(degrees: dict[int, float], least: float) -> tuple[Keys, Floats]:
@@ -65,8 +65,8 @@ def worlds(draw: st.DrawFn) -> World:
     typed = draw(st.lists(st.tuples(entity, concept), max_size=6))
     facts = Facts.of(VOCABULARY, asserted, typed, draw(st.lists(st.tuples(concept, concept), max_size=4)))
     more = draw(st.dictionaries(triples, degree, max_size=15))
-    believed = draw(st.dictionaries(st.tuples(entity, concept), degree, max_size=8))
-    return World(facts, {key: value for key, value in more.items() if key not in set(asserted)}, believed)
+    predicted = draw(st.dictionaries(st.tuples(entity, concept), degree, max_size=8))
+    return World(facts, {key: value for key, value in more.items() if key not in set(asserted)}, predicted)
 
 
 def names(role: str, size: int) -> st.SearchStrategy[str]:
@@ -134,10 +134,10 @@ class Definition:
         return 1 - math.prod(1 - way for way in ways) if self.noisy else max(ways)
 
 
-def degrees_of(query: Query, beliefs: Beliefs, noisy: bool) -> Floats:
+def degrees_of(query: Query, probabilities: FactProbabilities, noisy: bool) -> Floats:
     shape, ids = encode(query, VOCABULARY)
     columns = {slot.name: ids[None, place] for place, slot in enumerate(slots(shape))}
-    return evaluate(shape, BeliefAlgebra(beliefs, columns, (1, ENTITIES), noisy))[0]
+    return evaluate(shape, ProbabilityAlgebra(probabilities, columns, (1, ENTITIES), noisy))[0]
 
 
 @NOISY
@@ -145,15 +145,15 @@ def degrees_of(query: Query, beliefs: Beliefs, noisy: bool) -> Floats:
 @settings(deadline=None, max_examples=200)
 def test_degrees_follow_the_definition(noisy: bool, world: World, query: Query) -> None:
     wanted = Definition(world, noisy).degrees(query)
-    assert degrees_of(query, world.beliefs(), noisy).tolist() == pytest.approx(wanted, rel=1e-4, abs=2e-6)
+    assert degrees_of(query, world.probabilities(), noisy).tolist() == pytest.approx(wanted, rel=1e-4, abs=2e-6)
 
 
 @given(world=worlds())
 @settings(deadline=None, max_examples=200)
 def test_a_typing_is_never_below_that_of_a_narrower_concept(world: World) -> None:
-    beliefs = world.beliefs()
+    probabilities = world.probabilities()
     wanted = Definition(world, False)
-    typings, members = beliefs.concepts, beliefs.members
+    typings, members = probabilities.concepts, probabilities.members
     rows = np.repeat(np.arange(ENTITIES), np.diff(typings.offsets)).tolist()
     found = dict(zip(zip(rows, typings.columns.tolist(), strict=True), typings.degrees.tolist(), strict=True))
     assert found == pytest.approx(wanted.typings)
@@ -189,7 +189,7 @@ def _chain(query: Query, steps: list[tuple[str, Direction]]) -> Query:
 @settings(deadline=None, max_examples=200)
 def test_what_is_not_held_changes_n_hops_by_less_than_the_least_degree(world: World, query: Query) -> None:
     """A way with a step below `LEAST` is itself below it: n hops lose no more than one, and less than n * LEAST."""
-    whole, held = (degrees_of(query, world.beliefs(least), False) for least in (0.0, LEAST))
+    whole, held = (degrees_of(query, world.probabilities(least), False) for least in (0.0, LEAST))
     assert (held <= whole).all()
     assert (whole - held <= LEAST * (1 + 1e-6)).all()
     assert (whole - held <= hops(query) * LEAST * (1 + 1e-6)).all()
@@ -199,7 +199,7 @@ def test_what_is_not_held_changes_n_hops_by_less_than_the_least_degree(world: Wo
 @settings(deadline=None, max_examples=300)
 def test_what_is_not_held_changes_any_query_by_the_least_degree_for_each_leaf(world: World, query: Query) -> None:
     """`and`, `or` and `not` add up the errors of their operands at most; a hop adds none to one of `LEAST`."""
-    whole, held = (degrees_of(query, world.beliefs(least), False) for least in (0.0, LEAST))
+    whole, held = (degrees_of(query, world.probabilities(least), False) for least in (0.0, LEAST))
     assert (np.abs(whole - held) <= leaves(query) * LEAST + 1e-6).all()
 
 
@@ -231,9 +231,9 @@ def test_of_known_facts_alone_a_set_is_the_exact_answers(name: str, noisy: bool,
     """1 for the answers; for the others 0, or what is left of the floor of `and`: BACKGROUND for each way."""
     shape = POSITIVE[name]
     ids = rows(shape)
-    beliefs = Beliefs.of(larger, sizes_of(larger), NONE, NONE)
+    probabilities = FactProbabilities.of(larger, sizes_of(larger), NONE, NONE)
     columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-    found = evaluate(shape, BeliefAlgebra(beliefs, columns, (len(ids), 90), noisy))
+    found = evaluate(shape, ProbabilityAlgebra(probabilities, columns, (len(ids), 90), noisy))
     answers = np.zeros(found.shape, np.bool_)
     answers[answer_rows(shape, ids, Index.of(larger))[0].coordinates()] = True
     assert answers.any()
@@ -246,7 +246,7 @@ def test_of_known_facts_alone_a_set_is_the_exact_answers(name: str, noisy: bool,
 @NOISY
 @pytest.mark.parametrize("members", [FEW // 2, FEW, FEW + 1, 90])
 def test_few_members_and_many_are_followed_alike(members: int, noisy: bool, larger: Facts) -> None:
-    beliefs = Beliefs.of(larger, sizes_of(larger), *random_beliefs(larger, count=600))
+    probabilities = FactProbabilities.of(larger, sizes_of(larger), *random_beliefs(larger, count=600))
     random = np.random.default_rng(members)
     sets = np.zeros((12, 90), np.float32)
     for row in sets:
@@ -254,24 +254,24 @@ def test_few_members_and_many_are_followed_alike(members: int, noisy: bool, larg
     sets[0, 5] = 1.0
     relations = random.integers(0, 6, 12).astype(np.int32)
     dense = np.zeros((6, 90, 90))
-    ways = np.repeat(np.arange(6), np.diff(beliefs.starts))
-    dense[ways, beliefs.near, beliefs.far] = beliefs.degrees
+    ways = np.repeat(np.arange(6), np.diff(probabilities.starts))
+    dense[ways, probabilities.near, probabilities.far] = probabilities.degrees
     each = sets[:, :, None].astype(np.float64) * dense[relations]
     wanted = 1 - np.prod(1 - each, axis=1) if noisy else each.max(1)
-    algebra = BeliefAlgebra(beliefs, {"?r1": relations}, (12, 90), noisy)
+    algebra = ProbabilityAlgebra(probabilities, {"?r1": relations}, (12, 90), noisy)
     np.testing.assert_allclose(algebra.exists("?r1", Direction.FORWARD, sets), wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_both_directions_hold_the_same_facts(larger: Facts) -> None:
     links, typings = random_beliefs(larger, count=600)
-    beliefs = Beliefs.of(larger, sizes_of(larger), links, typings)
-    parts = [slice(beliefs.starts[way], beliefs.starts[way + 1]) for way in range(6)]
+    probabilities = FactProbabilities.of(larger, sizes_of(larger), links, typings)
+    parts = [slice(probabilities.starts[way], probabilities.starts[way + 1]) for way in range(6)]
     for forward, inverse in zip(parts[::2], parts[1::2], strict=True):
-        assert (np.diff(beliefs.near[forward]) >= 0).all()
-        one = zip(beliefs.far[forward], beliefs.near[forward], beliefs.degrees[forward], strict=True)
-        two = zip(beliefs.near[inverse], beliefs.far[inverse], beliefs.degrees[inverse], strict=True)
+        assert (np.diff(probabilities.near[forward]) >= 0).all()
+        one = zip(probabilities.far[forward], probabilities.near[forward], probabilities.degrees[forward], strict=True)
+        two = zip(probabilities.near[inverse], probabilities.far[inverse], probabilities.degrees[inverse], strict=True)
         assert sorted(one) == sorted(two)
-    assert len(beliefs.degrees) == 2 * (len(larger.heads) + len(links[0]))
+    assert len(probabilities.degrees) == 2 * (len(larger.heads) + len(links[0]))
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 9, 100])
@@ -288,6 +288,6 @@ def test_work_is_shared_out_once(size: int) -> None:
 def test_the_closure_of_a_cycle_holds_its_concepts_alike() -> None:
     facts = Facts.of(VOCABULARY, [], [], [(0, 1), (1, 0), (1, 2)])
     assert Hierarchy.of(facts.subs, facts.supers, CONCEPTS).equivalents(0).tolist() == [0, 1]
-    beliefs = World(facts, {}, {(3, 1): 0.5, (3, 2): 0.25}).beliefs()
-    assert beliefs.concepts.columns.tolist() == [0, 1, 2]
-    assert beliefs.concepts.degrees.tolist() == [0.5, 0.5, 0.5]
+    probabilities = World(facts, {}, {(3, 1): 0.5, (3, 2): 0.25}).probabilities()
+    assert probabilities.concepts.columns.tolist() == [0, 1, 2]
+    assert probabilities.concepts.degrees.tolist() == [0.5, 0.5, 0.5]

@@ -1,4 +1,4 @@
-"""Beliefs: facts with degrees, known ones at 1, and fuzzy sets that follow them.
+"""FactProbabilities: facts with degrees, known ones at 1, and fuzzy sets that follow them.
 
 A fact below `LEAST` is not held. Where the strongest way counts, a degree that follows from any number of hops is short
 of the exact one by less than LEAST, since a way with a step left out is itself below it; the degrees of a query with m
@@ -59,7 +59,7 @@ class Edges:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Beliefs:
+class FactProbabilities:
     """The edges of directed relation d are `starts[d]` to `starts[d + 1]`: from `near`, increasing, to `far`.
 
     `concepts` are the concepts of each entity (closed under subsumption), `members` the same by concept.
@@ -73,8 +73,10 @@ class Beliefs:
     members: Edges
 
     @classmethod
-    def of(cls, facts: Facts, sizes: Sizes, links: tuple[Keys, Floats], typings: tuple[Keys, Floats]) -> Beliefs:
-        """From facts, and what is believed beyond them: triples by key `(r * E + head) * E + tail`, typings by
+    def of(
+        cls, facts: Facts, sizes: Sizes, links: tuple[Keys, Floats], typings: tuple[Keys, Floats]
+    ) -> FactProbabilities:
+        """From facts, and what is predicted beyond them: triples by key `(r * E + head) * E + tail`, typings by
         `entity * C + concept`, with degrees."""
         width = np.int64(max(sizes.entities, 1))
         relation, pair = np.divmod(links[0], width * width)
@@ -96,7 +98,7 @@ class Beliefs:
 
 
 def _typings(facts: Facts, sizes: Sizes, typings: tuple[Keys, Floats]) -> Edges:
-    """Known and believed, such that no concept of an entity has a lesser degree than a sub-concept."""
+    """Known and predicted, such that no concept of an entity has a lesser degree than a sub-concept."""
     instances = Instances.of(facts)
     width = np.int64(max(sizes.concepts, 1))
     typed, types = instances.concepts_of.coordinates()
@@ -113,13 +115,13 @@ def _typings(facts: Facts, sizes: Sizes, typings: tuple[Keys, Floats]) -> Edges:
 
 @final
 @dataclass(frozen=True, slots=True)
-class BeliefAlgebra:
-    """Fuzzy sets [B, E] over beliefs: the product as `and`, its dual as `or`.
+class ProbabilityAlgebra:
+    """Fuzzy sets [B, E] over probabilities: the product as `and`, its dual as `or`.
 
     An entity is reached as strongly as the strongest way to it, or with `noisy` as by independent ways.
     """
 
-    beliefs: Beliefs
+    probabilities: FactProbabilities
     columns: dict[str, Ids]
     shape: tuple[int, int]
     noisy: bool = False
@@ -130,7 +132,7 @@ class BeliefAlgebra:
         return found
 
     def concept(self, name: str) -> Floats:
-        ids, members = self.columns[name], self.beliefs.members
+        ids, members = self.columns[name], self.probabilities.members
         found = np.zeros(self.shape, np.float32)
         for row, concept in enumerate(ids.tolist()):
             if concept == EVERYTHING:
@@ -141,12 +143,12 @@ class BeliefAlgebra:
         return found
 
     def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002
-        from tarbox.models.belief_kernels import follow
+        from tarbox.models.probability_kernels import follow
 
         found = np.zeros(self.shape, np.float32)
         relations = np.ascontiguousarray(self.columns[relation], np.int32)
-        beliefs = self.beliefs
-        edges = (beliefs.starts, beliefs.near, beliefs.far, beliefs.degrees)
+        probabilities = self.probabilities
+        edges = (probabilities.starts, probabilities.near, probabilities.far, probabilities.degrees)
 
         def work(rows: slice) -> None:
             follow(edges, relations[rows], operand[rows], self.noisy, found[rows])

@@ -1,4 +1,4 @@
-"""Small models of beliefs, made of facts and random guesses at what is missing."""
+"""Small models of probabilities, made of facts and random guesses at what is missing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.models.beliefs import LEAST, Beliefs
 from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, Describer
+from tarbox.models.probabilities import LEAST, FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.models.tempering import BASIS, SURVEYED, Temper
 from tarbox.training.rehearsal import set_weights
@@ -22,7 +22,7 @@ from tarbox.training.rehearsal import set_weights
 Keys = NDArray[np.int64]
 Floats = NDArray[np.float32]
 NONE: tuple[Keys, Floats] = (np.empty(0, np.int64), np.empty(0, np.float32))
-"""Nothing is believed beyond the facts."""
+"""Nothing is predicted beyond the facts."""
 
 
 def triple_keys(facts: Facts) -> Keys:
@@ -67,8 +67,8 @@ def random_temper(seed: int = 5, seen: float = 0.0) -> Temper:
 def credo_of(facts: Facts, ways: str = "strongest", ranking: Calibrator | None = None, count: int = 40) -> Credo:
     """A reasoner that believes random facts beside the known ones; with a ranking its degrees are tempered, too."""
     index = Index.of(facts)
-    beliefs = Beliefs.of(facts, sizes_of(facts), *random_beliefs(facts, count=count))
-    found = Credo.of(index, beliefs, Describer.of(index, set_weights(index, 0)), ranking, ways)
+    probabilities = FactProbabilities.of(facts, sizes_of(facts), *random_beliefs(facts, count=count))
+    found = Credo.of(index, probabilities, Describer.of(index, set_weights(index, 0)), ranking, ways)
     if ranking is None:
         return found
     tempers = {Level.ENTITY: random_temper(6, 0.4), Level.CONCEPT: random_temper(7)}

@@ -1,4 +1,4 @@
-"""Loops over beliefs, as machine code. Importing this module imports numba."""
+"""Loops over probabilities, as machine code. Importing this module imports numba."""
 
 # ruff: noqa: N803 (shape suffixes, see STYLE.md)
 
@@ -17,9 +17,9 @@ Floats = NDArray[np.float32]
 Sums = NDArray[np.float64]
 Offsets = NDArray[np.int64]
 Links = tuple[Offsets, Ids, Ids, Floats]
-"""`starts`, `near`, `far` and `degrees` of `tarbox.models.beliefs.Beliefs`."""
+"""`starts`, `near`, `far` and `degrees` of `tarbox.models.probabilities.FactProbabilities`."""
 Typings = tuple[Offsets, Ids, Floats]
-"""`offsets`, `columns` and `degrees` of `tarbox.models.beliefs.Edges`."""
+"""`offsets`, `columns` and `degrees` of `tarbox.models.probabilities.Edges`."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 FEW: Final = 32

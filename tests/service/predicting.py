@@ -7,10 +7,10 @@ import numpy as np
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
-from tarbox.models.beliefs import Beliefs
 from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
 from tarbox.models.describing import Describer
+from tarbox.models.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
 
 LINKS = {
@@ -24,7 +24,7 @@ LINKS = {
 TYPINGS = {("Google", "University"): 0.2, ("Canada", "Organisation"): 0.7}
 
 
-def believe(facts: Facts, ranking: Calibrator | None = None, ways: str = "strongest") -> Credo:
+def predict(facts: Facts, ranking: Calibrator | None = None, ways: str = "strongest") -> Credo:
     names, sizes = facts.vocabulary, sizes_of(facts)
     number = {
         role: {names.names(role).show(i).replace(" ", ""): i for i in range(len(names.names(role)))} for role in Role
@@ -37,4 +37,6 @@ def believe(facts: Facts, ranking: Calibrator | None = None, ways: str = "strong
     keys = [(np.array(list(part), np.int64), np.array(list(part.values()), np.float32)) for part in (links, typings)]
     index = Index.of(facts)
     weights = np.zeros((sizes.directed + sizes.concepts, sizes.concepts), np.float32)
-    return Credo.of(index, Beliefs.of(facts, sizes, keys[0], keys[1]), Describer.of(index, weights), ranking, ways)
+    return Credo.of(
+        index, FactProbabilities.of(facts, sizes, keys[0], keys[1]), Describer.of(index, weights), ranking, ways
+    )
