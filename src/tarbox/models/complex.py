@@ -115,29 +115,39 @@ class Complex(nn.Module):
         """[B, 2 * rank] what the instances of these concept nodes are compared with: typing read backwards."""
         return multiply(self.nodes[concepts_B], conjugate(self.relations[self.places.concepts_of]))
 
-    def loss(self, links_B3: Tensor, reached: slice, rivals_K: Tensor | None) -> Tensor:
-        """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation."""
+    @property
+    def links(self) -> Complex:
+        """Itself: what a source of links trains."""
+        return self
+
+    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
+        """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation.
+
+        With `sparse` the gradient of the nodes is of the rows that take part alone.
+        """
         relation_B, from_B, to_B = links_B3.unbind(1)
-        near_BD, far_BD = functional.embedding(torch.stack([from_B, to_B]), self.nodes).unbind(0)
+        size, drawn = len(links_B3), candidates_K if candidates_K is not None else from_B[:0]
+        rows = functional.embedding(torch.cat([from_B, to_B, drawn]), self.nodes, sparse=sparse)
+        near_BD, far_BD, candidates_KD = rows.split([size, size, len(drawn)])
         way_BD = functional.embedding(relation_B, self.relations)
         question_BD = multiply(near_BD, way_BD)
-        if rivals_K is None:
+        if candidates_K is None:
             loss = functional.cross_entropy(self.scores(question_BD, reached).float(), to_B - reached.start)
         else:
-            share = (reached.stop - reached.start) / len(rivals_K)
-            loss = self._sampled(question_BD, to_B, rivals_K, share)
+            share = (reached.stop - reached.start) / len(candidates_K)
+            scores_BK = (question_BD @ candidates_KD.T).float() + math.log(share)
+            own_B = (question_BD * far_BD).sum(1).float()
+            loss = _sampled_softmax(own_B, scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9))
         if self.config.relation_weight:
             guess_BR = multiply(conjugate(near_BD), far_BD) @ self.relations.T
             loss = loss + self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B)
         cubes = sum((modulus(part) ** 3).sum(1).mean() for part in (near_BD, way_BD, far_BD))
         return loss + self.config.regularization * cubes
 
-    def _sampled(self, question_BD: Tensor, to_B: Tensor, rivals_K: Tensor, share: float) -> Tensor:
-        """Cross entropy with the sum over all others estimated from those drawn, each standing for `share` of them."""
-        own_B = (question_BD * self.nodes[to_B]).sum(1).float()
-        rivals_BK = (question_BD @ self.nodes[rivals_K].T).float() + math.log(share)
-        rivals_BK = rivals_BK.masked_fill(rivals_K == to_B[:, None], -1e9)  # a link is no rival of itself
-        return (torch.logaddexp(rivals_BK.logsumexp(1), own_B) - own_B).mean()
+
+def _sampled_softmax(own_B: Tensor, others_BK: Tensor) -> Tensor:
+    """Mean cross entropy, with the sum over all others estimated from those drawn; a link is no rival of itself."""
+    return (torch.logaddexp(others_BK.logsumexp(1), own_B) - own_B).mean()
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:

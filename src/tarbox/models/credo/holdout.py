@@ -1,0 +1,299 @@
+"""Hold-out fitting: what makes scores probabilities is fitted on facts that were held out.
+
+Of the facts a share is held out; a link predictor knows the kept ones alone. What it makes of them is compared with the
+held-out facts: that fits the calibration of candidate links and typings, how far proofs depend on each other, and the
+scores of concepts. All carry over to the predictor of all facts.
+"""
+
+# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
+from tarbox.kb.closure import Instances
+from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.rows import Keys, Rows, TripleKeys, contains, distinct, pair_keys
+from tarbox.models.complex import Complex
+from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
+from tarbox.models.credo.concepts import CONCEPT_FEATURES, SetModel
+from tarbox.models.credo.evidence import Evidence
+from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
+from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.network import Fitting, Network, fit_network, fit_probabilities
+from tarbox.models.credo.probabilities import KEPT, FactProbabilities
+from tarbox.models.credo.queries import QueryGraph, draw_queries
+from tarbox.query.algebra import Query
+from tarbox.query.templates import TEMPLATES
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("1p", "2p", "3p", "2i", "3i")}
+"""What concept scores and the dependence of proofs are fitted on."""
+DEPENDENCES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+_STRONGEST: Final = 64
+"""Answers of a query that the dependence of proofs is fitted to: what people see are the first of them."""
+_SAMPLES: Final = 4_000_000
+"""Candidates that calibration is fitted to, about, and that are held in memory."""
+_BLOCK: Final = 64
+UNITS: Final = 16
+"""Of a hidden layer of the ranking of concepts: larger ones fit the queries they see, and do worse for others."""
+LISTWISE: Final = 0.1
+"""The weight of putting true concepts first, beside that of calibrated probabilities."""
+_SHORTLIST: Final = 320
+"""Concepts of a query that the ranking learns from: the strongest, and some at random."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """From candidates to probabilities. `held_out` is the share of the facts that it was fitted on."""
+
+    links: Network
+    typings: Network
+    held_out: float
+
+    def probabilities(self, predictor: Complex, evidence: Evidence) -> FactProbabilities:
+        """The facts, and what the predictor makes of all of them."""
+        links = _apply(self.links, candidate_links(predictor, evidence), self.complete)
+        typings = _apply(self.typings, candidate_typings(predictor, evidence), self.complete)
+        return FactProbabilities.of(evidence.facts, evidence.sizes, links, typings)
+
+    def complete(self, degrees: Floats) -> Floats:
+        """The probability of being true of what still is a candidate once nothing is held out.
+
+        Let h be the share held out, and as great a share be missing from the knowledge base itself. Of what is true and
+        was a candidate then, s = (1 - h) / (2 - h) was held out and had the label true: p = s t. What was held out is
+        known now, which leaves (1 - s) t / (1 - s t) = p / (1 - p) / (1 - h).
+        """
+        found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) / (1 - self.held_out), 0.99)
+        return np.maximum(found, degrees).astype(np.float32)
+
+
+def _apply(
+    network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats]
+) -> tuple[Keys, Floats]:
+    """(keys, probabilities) of the candidates that are kept."""
+    keys, degrees = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+    for own, features in found:
+        likely = change(network.apply(features))
+        kept = likely >= KEPT
+        keys.append(own[kept])
+        degrees.append(likely[kept])
+    return np.concatenate(keys), np.concatenate(degrees)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """All facts, and the kept ones: the others are held out."""
+
+    whole: Facts
+    kept: Facts
+
+    def true_links(self) -> Keys:
+        facts = self.whole
+        codec = TripleKeys(max(len(facts.vocabulary.entities), 1))
+        return np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
+
+    def true_typings(self) -> Keys:
+        typed, types = Instances.of(self.whole).concepts_of.coordinates()
+        return pair_keys(typed, types, len(self.whole.vocabulary.concepts))
+
+
+def fit_calibration(
+    predictor: Complex, evidence: Evidence, facts: HeldOut, config: CredoConfig, seed: int
+) -> tuple[Calibration, FactProbabilities]:
+    """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
+    device = predictor.nodes.device
+    parts = []
+    for name, make, true, width in (
+        ("links", candidate_links, facts.true_links(), len(LINK_FEATURES)),
+        ("typings", candidate_typings, facts.true_typings(), len(TYPING_FEATURES)),
+    ):
+        share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
+        sample, all_kept = _sample(make(predictor, evidence), share, seed, width)
+        network = fit_probabilities(sample[1], contains(true, sample[0]), seed, device)
+        again = [sample] if all_kept else make(predictor, evidence)
+        parts.append((name, network, _apply(network, again, lambda degrees: degrees)))
+    (_, links, found), (_, typings, typed) = parts
+    probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
+    return Calibration(links, typings, config.held_out), probabilities
+
+
+def _sample(found: Iterable[Candidates], share: float, seed: int, width: int) -> tuple[Candidates, bool]:
+    """(candidates, whether these are all of them)"""
+    random = np.random.default_rng(seed)
+    keys, features = [np.empty(0, np.int64)], [np.empty((0, width), np.float32)]
+    for own, about in found:
+        chosen = slice(None) if share >= 1 else random.random(len(own)) < share
+        keys.append(own[chosen])
+        features.append(about[chosen])
+    return (np.concatenate(keys), np.concatenate(features)), share >= 1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FittingQueries:
+    """By shape: queries as they come, and queries that lost an answer with the facts held out."""
+
+    usual: Sequence[tuple[Query, Ids]]
+    lacking: Sequence[tuple[Query, Ids]]
+    later: Index
+
+    @classmethod
+    def of(cls, reasoner: Credo, facts: HeldOut, count: int, seed: int) -> FittingQueries:
+        later = Index.of(facts.whole, facts.kept)
+        random = np.random.default_rng([seed, 3])
+        graph = QueryGraph.of(later.graph)
+        ends = _held_out_ends(facts)
+        usual, lacking = [], []
+        for shape in SHAPES.values():
+            usual.append((shape, draw_queries(shape, graph, count, random)))
+            drawn = draw_queries(shape, graph, 2 * count, random, ends)
+            before, after = (answer_rows(shape, drawn, index) for index in (reasoner.index, later))
+            lost = (after[1].sizes() > before[1].sizes()) | (after[0].sizes() > before[0].sizes())
+            lacking.append((shape, drawn[lost][:count]))
+        return cls(usual, lacking, later)
+
+
+def _held_out_ends(facts: HeldOut) -> tuple[Ids, Ids, Ids]:
+    """(entity, directed relation, other) of the held-out links, seen from both ends."""
+    codec = TripleKeys(max(len(facts.whole.vocabulary.entities), 1))
+    own, kept = (codec.encode(part.relations, part.heads, part.tails) for part in (facts.whole, facts.kept))
+    relation, head, tail = codec.decode(own[~contains(np.sort(kept), own)])
+    both = (np.concatenate([head, tail]), np.concatenate([2 * relation, 2 * relation + 1]), np.concatenate([tail, head]))
+    return both[0].astype(np.int32), both[1].astype(np.int32), both[2].astype(np.int32)
+
+
+def fit_dependence(reasoner: Credo, queries: FittingQueries) -> float:
+    """The dependence of proofs under which the answers of queries with more than one hop are likeliest."""
+    losses = dict.fromkeys(DEPENDENCES, 0.0)
+    for shape, ids in queries.usual:
+        if shape == SHAPES["1p"]:
+            continue
+        for start in range(0, len(ids), _BLOCK):
+            block = ids[start : start + _BLOCK]
+            known, true = (answer_rows(shape, block, index)[0] for index in (reasoner.index, queries.later))
+            for dependence in DEPENDENCES:
+                sets = replace(reasoner, dependence=dependence).fuzzy_sets(shape, block)
+                losses[dependence] += _cross_entropy(sets, known, true)
+    return min(losses, key=lambda dependence: losses[dependence])
+
+
+def _cross_entropy(sets_BE: Floats, known: Rows, true: Rows) -> float:
+    """Of the strongest candidates of each query that are not known."""
+    open_to = sets_BE.copy()
+    open_to[known.coordinates()] = 0.0
+    labels = np.zeros(open_to.shape, np.bool_)
+    labels[true.coordinates()] = True
+    width = min(_STRONGEST, open_to.shape[1])
+    chosen = np.argpartition(-open_to, width - 1, axis=1)[:, :width]
+    degrees = np.clip(np.take_along_axis(open_to, chosen, 1).astype(np.float64), 1e-6, 1 - 1e-6)
+    own = np.take_along_axis(labels, chosen, 1)
+    return float(-np.where(own, np.log(degrees), np.log1p(-degrees))[degrees > 1e-6].sum())
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Concepts of queries: features [Q, K, F], which are true and which take part at all [Q, K].
+
+    `weights` [Q, K] is how many concepts each stands for: 0 where it is there because it is true, which says nothing
+    about how often such a concept is, and 0 in queries that were chosen because they lack an answer.
+    """
+
+    features: Floats
+    true: Mask
+    used: Mask
+    weights: Floats
+
+
+def fit_ranking(reasoner: Credo, queries: FittingQueries, seed: int, device: torch.device) -> Network | None:
+    """A network whose probabilities are calibrated over queries as they come, and put true concepts first in all."""
+    random = np.random.default_rng(seed)
+    parts = [
+        _lists(reasoner, queries.later, shape, ids[start : start + _BLOCK], (usual, random))
+        for drawn, usual in ((queries.usual, True), (queries.lacking, False))
+        for shape, ids in drawn
+        for start in range(0, len(ids), _BLOCK)
+    ]
+    if not any(part.true.any() for part in parts):
+        return None
+    features, true_, used_, weights_ = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("features", "true", "used", "weights")
+    )
+    true, used, weights = (torch.from_numpy(array).to(device) for array in (true_, used_, weights_))
+
+    def loss(logits_BK: torch.Tensor, rows_B: torch.Tensor) -> torch.Tensor:
+        return ranking_loss(logits_BK, true[rows_B], used[rows_B], weights[rows_B])
+
+    return fit_network(features, true_, loss, Fitting(1000, min(96, len(features)), UNITS, seed, device))
+
+
+def ranking_loss(
+    logits_BK: torch.Tensor, true_BK: torch.Tensor, used_BK: torch.Tensor, weights_BK: torch.Tensor
+) -> torch.Tensor:
+    """Cross entropy of each concept by its weight, and of the true ones of each list in the softmax over it."""
+    each = functional.binary_cross_entropy_with_logits(logits_BK, true_BK.float(), reduction="none")
+    pointwise = (each * weights_BK).sum() / weights_BK.sum().clamp(min=1)
+    share_BK = logits_BK.masked_fill(~used_BK, -1e9).log_softmax(1).masked_fill(~true_BK, 0.0)
+    asked_B = true_BK.any(1)
+    listwise = -(asked_B * share_BK.sum(1) / true_BK.sum(1).clamp(min=1)).sum() / asked_B.sum().clamp(min=1)
+    return pointwise + LISTWISE * listwise
+
+
+def _lists(
+    reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]
+) -> Lists:
+    """For each query the concepts not known that are strongest, some of the others at random, and all true ones."""
+    usual, random = drawn
+    evidence = reasoner.features.describe(reasoner.ask(shape, ids), reasoner.probabilities)
+    truth = answer_rows(shape, ids, later)[1]
+    names = list(CONCEPT_FEATURES)
+    score = ("noisy-or of all proofs", 1.0), ("prior", 0.5), ("linear model of sets", 1.0)
+    strength = sum(weight * evidence.features[:, names.index(name)] for name, weight in score)
+    size = len(ids)
+    found = Lists(
+        np.zeros((size, _SHORTLIST, len(names)), np.float32),
+        np.zeros((size, _SHORTLIST), np.bool_),
+        np.zeros((size, _SHORTLIST), np.bool_),
+        np.zeros((size, _SHORTLIST), np.float32),
+    )
+    for row in range(size):
+        own = np.arange(evidence.concepts.offsets[row], evidence.concepts.offsets[row + 1])
+        own = own[~evidence.known[own]]
+        true = np.isin(evidence.concepts.columns[own], truth[row], assume_unique=True)
+        chosen, weights = _choose(strength[own], true, random)
+        count = len(chosen)
+        found.features[row, :count] = evidence.features[own[chosen]]
+        found.true[row, :count] = true[chosen]
+        found.used[row, :count] = True
+        found.weights[row, :count] = weights * usual
+    return found
+
+
+def _choose(strength: Floats, true: Mask, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+    """(places of concepts, how many each stands for): half the strongest, others at random, then what is true."""
+    count = len(strength)
+    if count <= _SHORTLIST:
+        return np.arange(count), np.ones(count, np.float32)
+    half = _SHORTLIST // 2
+    strongest = np.zeros(count, np.bool_)
+    strongest[np.argpartition(-strength, half)[:half]] = True
+    share = _SHORTLIST / (4 * count)
+    drawn = ~strongest & (random.random(count) < share)
+    order = np.select([strongest, drawn, true], [3.0, 2.0, 1.0], 0.0) + 0.5 * random.random(count)
+    chosen = np.argpartition(-order, _SHORTLIST - 1)[:_SHORTLIST]
+    weights = np.where(strongest, 1.0, np.where(drawn, 1.0 / share, 0.0)).astype(np.float32)
+    return chosen, weights[chosen]

@@ -1,0 +1,325 @@
+"""The loops of the reasoner as machine code. Importing this module imports numba.
+
+Sparse matrices come as the arrays of `tarbox.kb.rows.Rows`: offsets, columns and, where they have some, values. Every
+function is free of Python objects and releases the interpreter lock, so that threads share out the work.
+"""
+
+# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PASSED: Final = 64
+"""A path of two steps goes through so many of an entity's links at most."""
+
+
+def _compiled(function: F) -> F:
+    return cast(F, numba.njit(cache=True, nogil=True)(function))
+
+
+def share_out(work: Callable[[slice], object], size: int, block: int) -> None:
+    """Call `work` with slices of at most `block` of `size` rows, on all processors where there are several blocks."""
+    blocks = [slice(start, min(start + block, size)) for start in range(0, size, block)]
+    threads = min(os.cpu_count() or 1, len(blocks))
+    if threads <= 1:
+        for rows in blocks:
+            work(rows)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, blocks))
+
+
+@_compiled
+def _find(columns: Any, low: int, high: int, wanted: int) -> int:
+    """The first place from `low` to `high` with this column or a later one."""
+    while low < high:
+        middle = (low + high) // 2
+        if columns[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@_compiled
+def project(links: Any, relations: Any, sets_BE: Any, dependence: float, out_BE: Any) -> None:
+    """Row by row the probability that a link leads from a member of the set to x.
+
+    With proofs of probabilities p_1, p_2, ..., the greatest of them m, it is
+    `1 - (1 - m)^(dependence) * prod(1 - p_i)^(1 - dependence)`: m where proofs depend on each other fully, their
+    noisy-or where they are independent.
+    """
+    starts, near, far, degrees = links
+    entities = sets_BE.shape[1]
+    sums = np.zeros(entities, np.float64)
+    members = np.empty(entities, np.int32)
+    for row in range(len(relations)):
+        first, last = starts[relations[row]], starts[relations[row] + 1]
+        count = 0
+        for entity in range(entities):
+            if sets_BE[row, entity] > 0:
+                members[count] = entity
+                count += 1
+        out_BE[row] = 0
+        if count * 24 < last - first:
+            for number in range(count):
+                member = members[number]
+                place = _find(near, first, last, member)
+                while place < last and near[place] == member:
+                    strength = sets_BE[row, member] * degrees[place]
+                    reached = far[place]
+                    out_BE[row, reached] = max(out_BE[row, reached], strength)
+                    sums[reached] += np.log1p(-min(strength, 0.999999))
+                    place += 1
+        elif count:
+            for place in range(first, last):
+                strength = sets_BE[row, near[place]]
+                if strength > 0:
+                    strength *= degrees[place]
+                    reached = far[place]
+                    out_BE[row, reached] = max(out_BE[row, reached], strength)
+                    sums[reached] += np.log1p(-min(strength, 0.999999))
+        for entity in range(entities):
+            greatest = out_BE[row, entity]
+            if 0 < greatest < 1:
+                alone = np.log1p(-min(np.float64(greatest), 0.999999))
+                mixed = -np.expm1(dependence * alone + (1 - dependence) * sums[entity])
+                out_BE[row, entity] = max(greatest, np.float32(mixed))
+            sums[entity] = 0
+
+
+@_compiled
+def gather_concepts(typings: Any, set_E: Any, known: Any, least: float, space: Any, touched: Any) -> int:
+    """What the members of one set say of concepts; returns how many concepts are `touched`.
+
+    `space` [C, 7] is filled for these: sums of -log(1 - p) over witnesses, where [0] has predicted members with known
+    typings, [1] known members with predicted typings, [2] both predicted; [3] the strongest of all these; [4] the
+    expected number of members in the concept; [5] the same with the roots of the predicted members' degrees; [6] the
+    strongest of all, known members with known typings among them. `known` are the known members, increasing.
+    """
+    offsets, concepts, degrees = typings
+    count, next_known = 0, 0
+    for entity in range(len(set_E)):
+        strength = set_E[entity]
+        is_known = next_known < len(known) and known[next_known] == entity
+        next_known += is_known
+        if strength < least:
+            continue
+        root = np.sqrt(strength)
+        for place in range(offsets[entity], offsets[entity + 1]):
+            concept, degree = concepts[place], degrees[place]
+            if space[concept, 4] == 0:
+                touched[count] = concept
+                count += 1
+            chance = strength * degree
+            space[concept, 4] += chance
+            space[concept, 6] = max(space[concept, 6], chance)
+            if is_known and degree >= 1.0:
+                continue
+            kind = 1 if is_known else (0 if degree >= 1.0 else 2)
+            if not is_known:
+                space[concept, 5] += root * degree
+            chance = min(chance, 0.999999)
+            space[concept, kind] -= np.log1p(-chance)
+            space[concept, 3] = max(space[concept, 3], chance)
+    return count
+
+
+@_compiled
+def raise_to_narrower(ancestors: Any, concepts: Any, values: Any, space: Any) -> None:
+    """Each of the values of these concepts raised to the greatest of the sub-concepts among them."""
+    offsets, above = ancestors
+    for number in range(len(concepts)):
+        space[concepts[number]] = values[number]
+    for number in range(len(concepts)):
+        own = values[number]
+        for place in range(offsets[concepts[number]], offsets[concepts[number] + 1]):
+            space[above[place]] = max(space[above[place]], own)
+    for number in range(len(concepts)):
+        values[number] = space[concepts[number]]
+    for number in range(len(concepts)):
+        for place in range(offsets[concepts[number]], offsets[concepts[number] + 1]):
+            space[above[place]] = 0
+
+
+@_compiled
+def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
+    """Add to counts [R, L] how often entity i, which stands in a row, has each l."""
+    offsets, columns = having
+    for number in range(len(rows)):
+        for place in range(offsets[entities[number]], offsets[entities[number] + 1]):
+            counts[rows[number], columns[place]] += 1
+
+
+@_compiled
+def count_paths(graph: Any, column: Any, facts: Any, counts: Any) -> None:
+    """How often each path of one and of two steps goes with each relation, over facts [N, 3] of relation, head, tail."""
+    starts, relations, others = graph
+    single, double = counts
+    for fact in range(len(facts)):
+        relation, head, tail = facts[fact, 0], facts[fact, 1], facts[fact, 2]
+        place = _find(others, starts[head], starts[head + 1], tail)
+        while place < starts[head + 1] and others[place] == tail:
+            if relations[place] != 2 * relation:
+                single[relations[place], relation] += 1
+            place += 1
+        last = min(starts[head + 1], starts[head] + PASSED)
+        for first in range(starts[head], last):
+            between = others[first]
+            if between == tail or between == head or column[relations[first]] < 0:  # noqa: PLR1714 (numba)
+                continue
+            second = _find(others, starts[between], starts[between + 1], tail)
+            while second < starts[between + 1] and others[second] == tail:
+                if column[relations[second]] >= 0:
+                    double[column[relations[first]], column[relations[second]], relation] += 1
+                second += 1
+
+
+@_compiled
+def count_bodies(starts: Any, relations: Any, column: Any, inverse: Any, bodies: Any) -> None:
+    """How often each path of two steps occurs at all: the links in times the links out, for each entity between.
+
+    `inverse` is the column of a relation's inverse: what leads out of an entity leads into it when read backwards.
+    """
+    width = len(bodies)
+    out = np.zeros(width, np.float32)
+    present = np.empty(width, np.int64)
+    for entity in range(len(starts) - 1):
+        count = 0
+        for place in range(starts[entity], starts[entity + 1]):
+            own = column[relations[place]]
+            if own >= 0:
+                if out[own] == 0:
+                    present[count] = own
+                    count += 1
+                out[own] += 1
+        for into in present[:count]:
+            if inverse[into] >= 0:
+                for further in present[:count]:
+                    bodies[inverse[into], further] += out[into] * out[further]
+        for own in present[:count]:
+            out[own] = 0
+
+
+@_compiled
+def find_paths(graph: Any, column: Any, confidences: Any, facts: Any, out: Any) -> None:
+    """[N, 4] of facts [N, 3]: the best confidence of a path of one step and of two, the noisy-or of all paths of two
+    as a sum of -log(1 - confidence), and how many of these there are, as a logarithm."""
+    starts, relations, others = graph
+    single, double = confidences
+    for fact in range(len(facts)):
+        relation, head, tail = facts[fact, 0], facts[fact, 1], facts[fact, 2]
+        place = _find(others, starts[head], starts[head + 1], tail)
+        while place < starts[head + 1] and others[place] == tail:
+            out[fact, 0] = max(out[fact, 0], single[relations[place], relation])
+            place += 1
+        last = min(starts[head + 1], starts[head] + PASSED)
+        for first in range(starts[head], last):
+            between = others[first]
+            if between == tail or between == head or column[relations[first]] < 0:  # noqa: PLR1714 (numba)
+                continue
+            second = _find(others, starts[between], starts[between + 1], tail)
+            while second < starts[between + 1] and others[second] == tail:
+                if column[relations[second]] >= 0:
+                    confidence = double[column[relations[first]], column[relations[second]], relation]
+                    out[fact, 1] = max(out[fact, 1], confidence)
+                    out[fact, 2] -= np.log1p(-confidence)
+                    out[fact, 3] += 1
+                second += 1
+        out[fact, 3] = np.log1p(out[fact, 3])
+
+
+@_compiled
+def find_similar(having: Any, sharing: Any, lengths: Any, block: Any, limits: Any) -> Any:
+    """(sizes, others, similarity) of the entities `block[0]` to `block[1]`: the nearest of each, others increasing.
+
+    `having` are the links of each entity (offsets, links), `sharing` the entities that have a link (offsets, entities,
+    weights of links), `lengths` those of the entities' rows. `limits` are the most neighbours of an entity, and the
+    most entities of a link that makes any.
+    """
+    firsts, links = having
+    starts, entities, weights = sharing
+    most, widest = limits
+    size = len(firsts) - 1
+    sums = np.zeros(size, np.float32)
+    touched = np.empty(size, np.int32)
+    sizes = np.zeros(block[1] - block[0], np.int64)
+    others = np.empty((block[1] - block[0]) * most, np.int32)
+    similarity = np.empty(len(others), np.float32)
+    filled = 0
+    for entity in range(block[0], block[1]):
+        count = 0
+        for place in range(firsts[entity], firsts[entity + 1]):
+            link = links[place]
+            low, high = starts[link], starts[link + 1]
+            weight = weights[link] * weights[link]
+            if high - low > widest or weight <= 0:
+                continue
+            for member in range(low, high):
+                other = entities[member]
+                if other != entity:
+                    if sums[other] == 0:
+                        touched[count] = other
+                        count += 1
+                    sums[other] += weight
+        for place in range(count):
+            sums[touched[place]] /= lengths[entity] * lengths[touched[place]]
+        found = np.sort(touched[:count])
+        least, room = np.float32(-1.0), count
+        if count > most:
+            values = sums[found]
+            least = np.partition(values, count - most)[count - most]
+            room = most - np.sum(values > least)
+        before = filled
+        for other in found:
+            value = sums[other]
+            if value > least or room > 0:
+                others[filled] = other
+                similarity[filled] = value
+                filled += 1
+                room -= value <= least
+            sums[other] = 0
+        sizes[entity - block[0]] = filled - before
+    return sizes, others[:filled].copy(), similarity[:filled].copy()
+
+
+@_compiled
+def weigh_similar(similar: Any, adjacency: Any, asked: Any, size: int, out: Any) -> None:
+    """[N, 2] of pairs (row of the adjacency of `near`'s neighbours, far): the logarithm of the similarity of the
+    neighbours that lead to `far`, and its share of those that lead anywhere.
+
+    `adjacency` has sorted keys, and what each leads to; neighbour n leads by the key `base + n`. The pairs `asked`
+    are taken in an order that keeps equal bases and entities together, so that sums are made once for all of them.
+    """
+    starts, others, similarity = similar
+    keys, firsts, far = adjacency
+    order, bases, nears, fars = asked
+    sums = np.zeros(size, np.float64)
+    leading = np.empty(len(others) + 1, np.int64)
+    count, total = 0, 0.0
+    base, near = np.int64(-1), np.int64(-1)
+    for row in order:
+        if bases[row] != base or nears[row] != near:
+            for number in range(count):
+                for reached in range(firsts[leading[number]], firsts[leading[number] + 1]):
+                    sums[far[reached]] = 0
+            base, near, count, total = bases[row], nears[row], 0, 0.0
+            for place in range(starts[near], starts[near + 1]):
+                found = _find(keys, 0, len(keys), base + others[place])
+                if found < len(keys) and keys[found] == base + others[place]:
+                    leading[count] = found
+                    count += 1
+                    total += similarity[place]
+                    for reached in range(firsts[found], firsts[found + 1]):
+                        sums[far[reached]] += similarity[place]
+        out[row, 0] = np.log(sums[fars[row]] + 1e-3)
+        out[row, 1] = sums[fars[row]] / (total + 0.1)  # a share among few says little

@@ -1,0 +1,176 @@
+"""Calibration: a small network from features to probabilities, fitted by maximum likelihood.
+
+Of the samples with probability 0.8, some 80% are true: cross entropy, a proper scoring rule, is least exactly then.
+Fitting uses torch; what was fitted is plain arrays, so that answering does not.
+"""
+
+# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.models.credo.kernels import share_out
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float32]
+
+UNITS: Final = 32
+"""Of each of the two hidden layers of a calibration of facts."""
+_POSITIVES: Final = 200
+"""With fewer true samples than this a network has no hidden layer."""
+_BATCH: Final = 1 << 14
+_RATE: Final = 1e-2
+"""The learning rate at first; it falls to 0 by a cosine."""
+_CACHED: Final = 1 << 14
+"""Rows whose hidden units are in a processor's own memory while the next layer reads them."""
+_MOMENTS: Final = 200_000
+"""Rows, or somewhat more, that tell means and deviations."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Standardises features [N, F] and maps them to logits [N]; `layers` are weights [out, in] and biases in turn.
+
+    >>> Network(np.zeros(1, np.float32), np.ones(1, np.float32), (np.eye(1, dtype=np.float32), np.zeros(1))).apply(
+    ...     np.array([[0.0]], np.float32)).tolist()
+    [0.5]
+    """
+
+    mean: Floats
+    deviation: Floats
+    layers: tuple[Floats, ...]
+
+    def apply(self, features_NF: Floats) -> Floats:
+        """[N] probabilities."""
+        return sigmoid(self.logits(features_NF))
+
+    def logits(self, features_NF: Floats) -> Floats:
+        """[N], a block at a time, on all processors where they are many."""
+        out = np.empty(len(features_NF), np.float32)
+
+        def work(rows: slice) -> None:
+            found = (features_NF[rows] - self.mean) / self.deviation
+            for place in range(0, len(self.layers), 2):
+                found = found @ self.layers[place].T + self.layers[place + 1]
+                if place + 2 < len(self.layers):
+                    np.maximum(found, 0, out=found)
+            out[rows] = found[:, 0]
+
+        share_out(work, len(features_NF), _CACHED)
+        return out
+
+    def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """What `of_arrays` reads, with names under a prefix."""
+        named = {"mean": self.mean, "deviation": self.deviation}
+        named |= {f"layer{place}": layer for place, layer in enumerate(self.layers)}
+        return {f"{prefix}{name}": array for name, array in named.items()}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
+        count = sum(name.startswith(f"{prefix}layer") for name in arrays)
+        layers = tuple(arrays[f"{prefix}layer{place}"] for place in range(count))
+        return cls(arrays[f"{prefix}mean"], arrays[f"{prefix}deviation"], layers)
+
+
+def sigmoid(logits: Floats) -> Floats:
+    found: Floats = np.exp(-np.logaddexp(0.0, -logits)).astype(np.float32)
+    return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """How a network is fitted: `steps` of `batch` rows, with `units` in a hidden layer where enough rows are true."""
+
+    steps: int
+    batch: int
+    units: int
+    seed: int
+    device: torch.device
+
+
+def fit_probabilities(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device) -> Network:
+    """By cross entropy over all samples; without any, everything has probability 0."""
+    import torch
+    from torch.nn import functional
+
+    labels = torch.from_numpy(true_N.astype(np.float32)).to(device)
+
+    def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return functional.binary_cross_entropy_with_logits(logits, labels[rows])
+
+    count = len(features_NF)
+    steps = max(300, min(3000, 6 * count // _BATCH)) if count else 0
+    fitting = Fitting(steps, min(_BATCH, max(count, 1)), UNITS, seed, device)
+    return fit_network(features_NF, true_N, loss, fitting)
+
+
+def fit_network(
+    features: Floats,
+    true: NDArray[np.bool_],
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    fitting: Fitting,
+) -> Network:
+    """The network with least `loss(logits, rows [b])` over rows drawn at random; features are [N, F] or [N, K, F]."""
+    import torch
+
+    from tarbox.models.recording import Recorded
+
+    share = float(true.mean()) if true.size else 0.0
+    device, on_gpu = fitting.device, fitting.device.type == "cuda"
+    mean, deviation = _moments(features.reshape(-1, features.shape[-1]))
+    inputs = ((torch.from_numpy(features) - torch.from_numpy(mean)) / torch.from_numpy(deviation)).to(device)
+    units = fitting.units if int(true.sum()) >= _POSITIVES else 0
+    network = _build(inputs.shape[-1], units, share, fitting.seed).to(device)
+    random = torch.Generator(device).manual_seed(fitting.seed)
+    rate = torch.tensor(_RATE, device=device)
+    optimizer = torch.optim.Adam(network.parameters(), lr=rate, fused=on_gpu, capturable=on_gpu)
+
+    def step() -> None:
+        rows = torch.randint(len(inputs), (fitting.batch,), generator=random, device=device)
+        found = loss(network(inputs[rows]).squeeze(-1), rows)
+        optimizer.zero_grad()
+        found.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    run = Recorded(step, random) if on_gpu else step
+    for done in range(fitting.steps):
+        rate.fill_(_RATE * (0.5 + 0.5 * math.cos(math.pi * done / fitting.steps)))
+        run()
+    layers = tuple(parameter.detach().cpu().numpy() for parameter in network.parameters())
+    return Network(mean, deviation, layers)
+
+
+def _moments(features_NF: Floats) -> tuple[Floats, Floats]:
+    """[F] each: means and deviations of rows spread over all, 0 and 1 of nothing; one of 0 is no divisor."""
+    if not len(features_NF):
+        return np.zeros(features_NF.shape[1], np.float32), np.ones(features_NF.shape[1], np.float32)
+    some = features_NF[:: max(1, len(features_NF) // _MOMENTS)]
+    mean, deviation = some.mean(0, dtype=np.float64), some.std(0, dtype=np.float64)
+    return mean.astype(np.float32), np.maximum(deviation, 1e-3).astype(np.float32)
+
+
+def _build(width: int, units: int, share: float, seed: int) -> torch.nn.Sequential:
+    """Two hidden layers or none; the same for the same seed. It begins near the share of what is true."""
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        last = nn.Linear(units or width, 1)
+        first = [nn.Linear(width, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()] if units else []
+    held = min(max(share, 1e-6), 1 - 1e-6)
+    with torch.no_grad():
+        last.weight.mul_(0.1)
+        last.bias.fill_(math.log(held / (1 - held)))
+    return nn.Sequential(*first, last)

@@ -1,0 +1,267 @@
+"""Training samples, resident on the device, and what a step draws from them.
+
+A sample is one positive; a *source* holds all samples of one kind: queries of one shape and level, subsumptions, or
+typings. A step draws a portion from every source. In data proportion an epoch passes each sample once; with another
+balance it has as many steps, and passes small sources several times, large ones in part. The order of an epoch is a
+permutation made on the device from the seed, the epoch and the source alone: a resumed run makes it again. Sizes never
+change from step to step.
+"""
+
+# ruff: noqa: N803, N815 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, final
+
+import torch
+from torch import Tensor
+
+from tarbox.benchmark.tables import render_shape
+from tarbox.core.errors import BenchmarkError, ConfigError
+from tarbox.core.ids import Level
+from tarbox.models.base import Model, Task
+from tarbox.query.algebra import Query
+from tarbox.models.learning.negatives import (
+    Drawn,
+    Sampler,
+    Truths,
+    corrupt_answers,
+    corrupt_subsumptions,
+    corrupt_typings,
+)
+from tarbox.models.learning.objective import Objective
+
+TASKS: Final = {Level.ENTITY: Task.ENTITY, Level.CONCEPT: Task.CONCEPT}
+
+
+class Positives(Enum):
+    """Which true answers of a training query are positives."""
+
+    TARGET = "target"
+    ALL = "all"
+
+
+class Samples(Enum):
+    """What of the one-hop queries is a sample: each answer, or each query, which draws one of its answers."""
+
+    ANSWERS = "answers"
+    QUERIES = "queries"
+
+
+class Directions(Enum):
+    """In which directions assertions become one-hop queries; `tails` alone is the paper's h -r-> ?."""
+
+    TAILS = "tails"
+    BOTH = "both"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchConfig:
+    """`size` samples of all tasks together make a step, from each source in proportion to its number of samples to the
+    power `balance`: 1 is the proportion of the data, 0 takes as many from each.
+
+    `one_hop` makes one-hop queries of all assertions, in these `directions`; `one_hop_samples` says what is a sample of
+    them. `positives` says whether a query's positive is drawn from its targets or from all of its true answers.
+    `subsampling` weighs the samples of a query with n answers by 1 / sqrt(n + 4), as BetaE and its relatives do.
+    """
+
+    size: int = 2048
+    balance: float = 1.0
+    one_hop: bool = True
+    one_hop_samples: Samples = Samples.ANSWERS
+    directions: Directions = Directions.BOTH
+    positives: Positives = Positives.ALL
+    subsampling: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(f"batches.size is {self.size}; it must be at least 1")
+        if not 0 <= self.balance <= 1:
+            raise ConfigError(f"batches.balance is {self.balance}; it must be between 0 and 1")
+
+
+class Draw(NamedTuple):
+    """A portion as tensors: what is compared, the positive in column 0, and which negatives [B, M] are valid.
+
+    For queries `first` are their slots [B, S] and `second` the candidates [B, K]; for pairs both are [B, K].
+    `weights_B` are the weights of the samples in the loss of the portion; without them all weigh the same.
+    """
+
+    first: Tensor
+    second: Tensor
+    valid_BM: Tensor
+    weights_B: Tensor | None = None
+
+
+class Source(abc.ABC):
+    """Samples of one kind. `draw` gives a portion of them, `loss` what the model has to learn from it."""
+
+    name: str
+    task: Task
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """The number of samples."""
+
+    @abc.abstractmethod
+    def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
+        """The samples at these places, with negatives."""
+
+    @abc.abstractmethod
+    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:
+        """The mean loss of what was drawn."""
+
+
+class ScoredSource(Source):
+    """Samples whose positives are told from negatives by their scores, with the loss that the objective names."""
+
+    @abc.abstractmethod
+    def score(self, model: Model, draw: Draw) -> Tensor:
+        """[B, 1 + m] the positive's score, then the negatives'."""
+
+    @final
+    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:
+        return objective.loss_of(self.task, self.score(model, draw), draw.valid_BM, draw.weights_B)
+
+
+@final
+class QuerySource(ScoredSource):
+    """Queries of one shape: row i asks query `groups[i]`, whose positives are `values` from `starts[i]`, `sizes[i]`."""
+
+    def __init__(self, kind: Kind, queries_GS: Tensor, rows: Rows, truths: Truths) -> None:
+        self.name = f"{kind.level.value}: {render_shape(kind.shape)}"
+        self.task = kind.task or TASKS[kind.level]
+        self._level, self._shape = kind.level, kind.shape
+        self._queries_GS, self._rows, self._truths = queries_GS, rows, truths
+
+    def __len__(self) -> int:
+        return len(self._rows.groups)
+
+    def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
+        rows = self._rows
+        groups, sizes = rows.groups[rows_B], rows.sizes[rows_B]
+        chosen = (sampler.fractions((len(rows_B),)) * sizes).long().minimum(sizes - 1)
+        positive = rows.values[rows.starts[rows_B] + chosen]
+        negatives = corrupt_answers(sampler, self._truths, groups)
+        candidates = torch.cat([positive[:, None], negatives.ids_BM], 1)
+        weights = None if rows.weights is None else rows.weights[rows_B]
+        return Draw(self._queries_GS[groups], candidates, negatives.valid_BM, weights)
+
+    def score(self, model: Model, draw: Draw) -> Tensor:
+        return model.score_candidates(self._shape, draw.first, self._level, draw.second)
+
+
+class Kind(NamedTuple):
+    """What a query source holds; `task` is that of the level unless another is given."""
+
+    level: Level
+    shape: Query
+    task: Task | None = None
+
+
+class Rows(NamedTuple):
+    """The samples of a query source; see there."""
+
+    groups: Tensor
+    starts: Tensor
+    sizes: Tensor
+    values: Tensor
+    weights: Tensor | None = None
+
+
+@final
+class SubsumptionSource(ScoredSource):
+    """The asserted subsumptions; what follows from them is no negative."""
+
+    def __init__(self, subs: Tensor, supers: Tensor, truths: Truths) -> None:
+        self.name, self.task = Task.SUBSUMPTION.value, Task.SUBSUMPTION
+        self._subs, self._supers, self._truths = subs, supers, truths
+
+    def __len__(self) -> int:
+        return len(self._subs)
+
+    def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
+        pair = self._subs[rows_B], self._supers[rows_B]
+        return _pairs(pair, corrupt_subsumptions(sampler, self._truths, pair))
+
+    def score(self, model: Model, draw: Draw) -> Tensor:
+        return model.subsumption(draw.first, draw.second)
+
+
+@final
+class TypingSource(ScoredSource):
+    """The typings under closure."""
+
+    def __init__(self, typed: Tensor, types: Tensor, truths: Truths, entities: int) -> None:
+        self.name, self.task = Task.INSTANTIATION.value, Task.INSTANTIATION
+        self._typed, self._types, self._truths, self._entities = typed, types, truths, entities
+
+    def __len__(self) -> int:
+        return len(self._typed)
+
+    def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
+        pair = self._typed[rows_B], self._types[rows_B]
+        return _pairs(pair, corrupt_typings(sampler, self._truths, pair, self._entities))
+
+    def score(self, model: Model, draw: Draw) -> Tensor:
+        return model.instantiation(draw.first, draw.second)
+
+
+@final
+class Portions:
+    """How much of each source a step takes, and where it is in the order of the epoch.
+
+    `place` is a tensor that every `advance` increments, so that a recorded step moves on by itself.
+    """
+
+    def __init__(self, sources: Sequence[Source], config: BatchConfig, device: torch.device) -> None:
+        self.sources = tuple(source for source in sources if len(source))
+        if not self.sources:
+            raise BenchmarkError("there is nothing to train on: no queries, assertions, typings or subsumptions")
+        samples = sum(map(len, self.sources))
+        self.steps = max(1, round(samples / config.size))
+        weights = [len(source) ** config.balance for source in self.sources]
+        self.sizes = tuple(math.ceil(round(samples * weight / (self.steps * sum(weights)), 6)) for weight in weights)
+        self._place = torch.zeros((), dtype=torch.int64, device=device)
+        self._orders = [torch.zeros(len(source), dtype=torch.int64, device=device) for source in self.sources]
+        self._within = [torch.arange(size, device=device) for size in self.sizes]
+
+    @property
+    def samples(self) -> int:
+        """How many samples a step has."""
+        return sum(self.sizes)
+
+    def describe(self) -> list[tuple[Task, int]]:
+        """The task and size of each portion."""
+        return [(source.task, size) for source, size in zip(self.sources, self.sizes, strict=True)]
+
+    def begin(self, seed: int, epoch: int, step: int) -> None:
+        """Shuffle every source for this epoch and go to this step of it."""
+        for source, order in zip(self.sources, self._orders, strict=True):
+            text = f"{seed}/{epoch}/{source.name}"
+            own = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
+            generator = torch.Generator(order.device).manual_seed(own)
+            order.copy_(torch.randperm(len(source), generator=generator, device=order.device))
+        self._place.fill_(step)
+
+    def advance(self) -> list[Tensor]:
+        """The places in each source of the next step's samples; the order begins again where it ends."""
+        rows = [
+            order[(self._place * size + within) % len(order)]
+            for order, size, within in zip(self._orders, self.sizes, self._within, strict=True)
+        ]
+        self._place.add_(1)
+        return rows
+
+
+def _pairs(pair: tuple[Tensor, Tensor], negatives: tuple[Drawn, Drawn]) -> Draw:
+    """The true pair in column 0, the false ones behind it."""
+    first, second = (torch.cat([own[:, None], drawn.ids_BM], 1) for own, drawn in zip(pair, negatives, strict=True))
+    return Draw(first, second, negatives[0].valid_BM)

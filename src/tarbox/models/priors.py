@@ -1,0 +1,141 @@
+"""How often candidates stand where the answers of a query stand: the prior of counting (PROTOCOL.md, point 6).
+
+The prior of a candidate is its frequency at the end of the query's last relation: in how many assertions of that
+relation the candidate, or for a concept an instance of it under closure, stands where the answers stand. Over `and`
+priors are multiplied, over `or` added; negated branches are ignored. It is one more algebra for the one interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Level
+from tarbox.execution.interpreter import evaluate
+from tarbox.execution.rows import EVERYTHING
+from tarbox.kb.closure import Instances
+from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.rows import Rows
+from tarbox.query.algebra import Direction, Query, slots
+
+Scores = NDArray[np.float64]
+
+_GREATEST: Final = 1e150
+"""The greatest product of frequencies."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """The frequencies of candidates of one level; `relations` has them by directed relation."""
+
+    level: Level
+    instances: Instances
+    relations: Rows
+    width: int
+
+    @classmethod
+    def of(cls, facts: Facts, instances: Instances, level: Level) -> Priors:
+        """Relation by relation, so that nothing is a table of relations times candidates."""
+        width = len(instances.concepts_of) if level is Level.ENTITY else len(instances.hierarchy)
+        order = np.argsort(facts.relations, kind="stable")
+        starts = np.searchsorted(facts.relations[order], np.arange(len(facts.vocabulary.relations) + 1))
+        offsets, columns, values = [0], [np.empty(0, np.int32)], [np.empty(0, np.float64)]
+        for relation in range(len(facts.vocabulary.relations)):
+            own = order[starts[relation] : starts[relation + 1]]
+            for ends in (facts.heads[own], facts.tails[own]):
+                reached = ends if level is Level.ENTITY else instances.concepts_of.gather(ends)[1]
+                found, counts = np.unique(reached, return_counts=True)
+                columns.append(found.astype(np.int32))
+                values.append(counts.astype(np.float64))
+                offsets.append(offsets[-1] + len(found))
+        return cls(level, instances, Rows(np.array(offsets), np.concatenate(columns), np.concatenate(values)), width)
+
+    def frequencies(self, shape: Query, ids: Ids) -> Scores | None:
+        """[B, N] the priors of all candidates of queries of one shape; None where every branch is negated."""
+        columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
+        prior = evaluate(shape, PriorAlgebra(self, columns))
+        return None if prior is None else prior()
+
+    def relative(self, shape: Query, ids: Ids) -> Scores:
+        """[B, N] prior / max(prior); 0 where no candidate has one."""
+        found = self.frequencies(shape, ids)
+        if found is None or not found.size:
+            return np.zeros((len(ids), self.width))
+        most = found.max(axis=1, keepdims=True)
+        np.divide(found, most, out=found, where=most > 0)
+        return found
+
+    def of_relations(self, ids: Ids) -> Scores:
+        origin, places = self.relations.places(ids)
+        found = np.zeros((len(ids), self.width))
+        found[origin, self.relations.columns[places]] = self.relations.values[places]
+        return found
+
+    def of_entities(self, ids: Ids) -> Scores:
+        found = np.zeros((len(ids), self.width))
+        if self.level is Level.ENTITY:
+            found[np.arange(len(ids)), ids] = 1.0
+        else:
+            origin, concepts = self.instances.concepts_of.gather(ids)
+            found[origin, concepts] = 1.0
+        return found
+
+    def of_concepts(self, ids: Ids) -> Scores:
+        """Everything, which has no row, has every candidate alike."""
+        found = np.ones((len(ids), self.width))
+        for row, concept in enumerate(ids.tolist()):
+            if concept != EVERYTHING:
+                members = self.instances.entities_of[concept]
+                reached = members if self.level is Level.ENTITY else self.instances.concepts_of.gather(members)[1]
+                found[row] = np.bincount(reached, minlength=self.width)
+        return found
+
+
+Prior = Callable[[], Scores] | None
+"""A prior to be computed when it is wanted (an operand of `Exists` never is); none where it is ignored."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PriorAlgebra:
+    """What a node contributes to the prior of a batch; `columns` gives the ids [B] in the slot of each placeholder."""
+
+    priors: Priors
+    columns: dict[str, Ids]
+
+    def entity(self, name: str) -> Prior:
+        return lambda: self.priors.of_entities(self.columns[name])
+
+    def concept(self, name: str) -> Prior:
+        return lambda: self.priors.of_concepts(self.columns[name])
+
+    def exists(self, relation: str, direction: Direction, operand: Prior) -> Prior:  # noqa: ARG002
+        return lambda: self.priors.of_relations(self.columns[relation])
+
+    def intersection(self, operands: Sequence[Prior]) -> Prior:
+        return _fold(_product, operands)
+
+    def union(self, operands: Sequence[Prior]) -> Prior:
+        return _fold(lambda left, right: np.add(left, right, out=left), operands)
+
+    def complement(self, operand: Prior) -> Prior:  # noqa: ARG002
+        return None
+
+
+def _product(left: Scores, right: Scores) -> Scores:
+    """Of frequencies, in place; that of very many is cut off before it is no number any more."""
+    return np.minimum(np.multiply(left, right, out=left), _GREATEST, out=left)
+
+
+def _fold(join: Callable[[Scores, Scores], Scores], operands: Sequence[Prior]) -> Prior:
+    """The operands that count, joined; none where all are ignored."""
+    counted = [operand for operand in operands if operand is not None]
+    if not counted:
+        return None
+    return lambda: reduce(lambda joined, operand: join(joined, operand()), counted[1:], counted[0]())
