@@ -130,7 +130,7 @@ class SetModel:
     """
 
     kept: Ids
-    weights: NDArray[np.float16]
+    weights: Floats
 
     @classmethod
     def of(cls, index: Index, seed: int) -> SetModel:
@@ -151,7 +151,7 @@ class SetModel:
             max(typing + len(kept), 1),
         )
         fitted = fit_linear(rows, max(typing + len(kept), 1)).numpy()
-        return cls(kept, fitted[:, typing:].astype(np.float16))
+        return cls(kept, fitted[:, typing:].astype(np.float16).astype(np.float32))
 
     def apply(self, relations: Ids, concepts: Ids, out_C: Floats) -> None:
         """Write the predictions of all concepts kept to [C] others of which stay as they are."""
@@ -159,8 +159,10 @@ class SetModel:
         places = np.searchsorted(self.kept, concepts)
         inside = places < len(self.kept)
         inside[inside] = self.kept[places[inside]] == concepts[inside]
-        rows = np.concatenate([relations, first + places[inside]])
-        out_C[self.kept] = self.weights[rows].sum(0, dtype=np.float32)
+        given = np.zeros(len(self.weights), np.float32)
+        given[relations] = 1.0
+        given[first + places[inside]] = 1.0
+        out_C[self.kept] = given @ self.weights
 
 
 @final

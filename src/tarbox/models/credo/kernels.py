@@ -128,9 +128,11 @@ def gather_concepts(typings: Any, set_E: Any, known: Any, least: float, space: A
             kind = 1 if is_known else (0 if degree >= 1.0 else 2)
             if not is_known:
                 space[concept, 5] += root * degree
-            chance = min(chance, 0.999999)
-            space[concept, kind] -= np.log1p(-chance)
-            space[concept, 3] = max(space[concept, 3], chance)
+            if chance < 0.1:  # the series of -log(1 - chance)
+                space[concept, kind] += chance * (1 + chance * (0.5 + chance * (1 / 3 + chance * 0.25)))
+            else:
+                space[concept, kind] -= np.log1p(-min(chance, 0.999999))
+            space[concept, 3] = max(space[concept, 3], min(chance, 0.999999))
     return count
 
 

@@ -214,7 +214,7 @@ class Credo:
             "typings/concepts": held.concepts.columns,
             "typings/degrees": held.concepts.values,
             "sets/concepts": self.features.sets.kept,
-            "sets/weights": self.features.sets.weights,
+            "sets/weights": self.features.sets.weights.astype(np.float16),
             "dependence": np.array([self.dependence]),
         }
         return found | (self.ranking.arrays("ranking/") if self.ranking is not None else {})
@@ -231,7 +231,7 @@ class Credo:
         ranking = Network.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
-        sets = SetModel(arrays["sets/concepts"], arrays["sets/weights"])
+        sets = SetModel(arrays["sets/concepts"], arrays["sets/weights"].astype(np.float32))
         return cls.of(index, probabilities, sets, ranking, float(arrays["dependence"][0]))
 
     @classmethod
