@@ -15,10 +15,10 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
+from tarbox.kb.rows import Rows
 from tarbox.models.counting import Counting
 from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, LEAST_MEMBER, LastRelations, raise_to_narrower, relatives
-from tarbox.models.probabilities import Edges
 from tarbox.query.algebra import Query, slots
 from tarbox.query.templates import TEMPLATES, template
 
@@ -49,9 +49,9 @@ def rows(shape: Query, size: int = 9) -> np.ndarray:
     return np.random.default_rng(5).integers(0, limits, (size, len(limits))).astype(np.int32)
 
 
-def listed(edges: Edges, row: int) -> list[tuple[int, float]]:
+def listed(edges: Rows, row: int) -> list[tuple[int, float]]:
     own = slice(edges.offsets[row], edges.offsets[row + 1])
-    return list(zip(edges.columns[own].tolist(), edges.degrees[own].tolist(), strict=True))
+    return list(zip(edges.columns[own].tolist(), edges.values[own].tolist(), strict=True))
 
 
 @NAMES

@@ -160,7 +160,7 @@ def test_a_typing_is_never_below_that_of_a_narrower_concept(world: World) -> Non
     for (e, c), value in found.items():
         assert all(found[e, wider] >= value for wider in wanted.above[c])
     columns = np.repeat(np.arange(CONCEPTS), np.diff(members.offsets)).tolist()
-    turned = dict(zip(zip(members.columns.tolist(), columns, strict=True), members.degrees.tolist(), strict=True))
+    turned = dict(zip(zip(members.columns.tolist(), columns, strict=True), members.values.tolist(), strict=True))
     assert turned == found
 
 
@@ -290,4 +290,4 @@ def test_the_closure_of_a_cycle_holds_its_concepts_alike() -> None:
     assert Hierarchy.of(facts.subs, facts.supers, CONCEPTS).equivalents(0).tolist() == [0, 1]
     probabilities = World(facts, {}, {(3, 1): 0.5, (3, 2): 0.25}).probabilities()
     assert probabilities.concepts.columns.tolist() == [0, 1, 2]
-    assert probabilities.concepts.degrees.tolist() == [0.5, 0.5, 0.5]
+    assert probabilities.concepts.values.tolist() == [0.5, 0.5, 0.5]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, assert_never, final
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from tarbox.core.ids import Role
 from tarbox.kb.terms import from_ntriples
-from tarbox.service.answers import PREDICTED, Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.answers import ALL_FACTS, KNOWN, PREDICTED, AnswerCounts, Answers, ConceptAnswer, EntityAnswer
 
 if TYPE_CHECKING:
     from tarbox.service.explanations import Explanation, Support
@@ -25,6 +25,9 @@ BAR = 8
 GAP = 4
 LEAST = 24
 """The characters that a name has on a line before the tables stand one below the other."""
+BOLD = "bold"
+SHARES = ("coverage", "specificity")
+Listed: TypeAlias = EntityAnswer | ConceptAnswer
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
 
 
@@ -56,11 +59,15 @@ class Reasons:
 @final
 @dataclass(slots=True)
 class Printer:
-    """Prints answers, one query after the other; `many` of them are told apart by their text."""
+    """Prints answers, one query after the other; `many` of them are told apart by their text.
+
+    Where a model `predicts`, known answers and predictions stand under headings of their own.
+    """
 
     kb: KnowledgeBase
     form: Form
     many: bool = False
+    predicts: bool = False
     printed: int = 0
 
     def show(self, answers: Answers, english: str, reasons: Reasons | None = None) -> None:
@@ -93,6 +100,9 @@ class Printer:
             console.print(Text(answers.query, style="bold"))
         console.print(Text(english, style="italic"))
         console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
+        trained_on = answers.extra.get("trained_on", ALL_FACTS)
+        if trained_on != ALL_FACTS and not self.printed:
+            console.print(Text(f"The model was trained on {trained_on}.", style="dim"))
         if reasons.tree is not None:
             console.print(_tree(reasons.tree))
         for support in reasons.predicted.values():
@@ -101,44 +111,35 @@ class Printer:
             console.print()
 
     def _entity_table(self, answers: Answers) -> Table:
-        table = _new_table(len(answers.entities), answers.entity_count, "entity", "entities")
-        for column in ("degree", "status"):
-            table.add_column(column)
-        for answer in answers.entities:
-            table.add_row(self._named(Role.ENTITY, answer), _bar(answer.degree), Text(answer.status))
+        table = self._new_table(answers.entities, answers.entity_counts, ("entity", "entities"), ("degree", "status"))
+        self._fill(
+            table,
+            [
+                (answer, [self._named(Role.ENTITY, answer), _bar(answer.degree), Text(answer.status)])
+                for answer in answers.entities
+            ],
+            answers.entity_counts,
+        )
         return table
 
     def _concept_table(self, answers: Answers) -> Table:
         """Concepts of a described set have a test instead of a degree, which is 1 for all of them."""
-        table = _new_table(len(answers.concepts), answers.concept_count, "concept", "concepts")
         tested = any(answer.p_value is not None for answer in answers.concepts)
-        shares = ("coverage", "specificity")
-        for column in (*shares, "p", "q") if tested else ("degree", *shares, "status"):
-            table.add_column(column, justify="right" if column in shares else "left")
+        columns = (*SHARES, "p", "q") if tested else ("degree", *SHARES, "status")
+        table = self._new_table(answers.concepts, answers.concept_counts, ("concept", "concepts"), columns)
+        rows: list[tuple[Listed, list[Text]]] = []
         for answer in answers.concepts:
             told = [Text(f"{answer.coverage:.2f}"), Text(f"{answer.specificity:.2f}")]
             if tested:
                 cells = [*told, _small(answer.p_value), _small(answer.q_value)]
             else:
                 cells = [_bar(answer.degree), *told, Text(answer.status)]
-            table.add_row(self._named(Role.CONCEPT, answer), *cells)
+            rows.append((answer, [self._named(Role.CONCEPT, answer), *cells]))
+        self._fill(table, rows, answers.concept_counts)
         return table
 
-    def _named(self, role: Role, answer: EntityAnswer | ConceptAnswer) -> Text:
-        """`ID ! label`, where the id is what a query can say; the label alone where both are one."""
-        written = self.kb.resolver.write(role, from_ntriples(answer.iri))
-        if written.strip("'") == answer.label:
-            return Text(written)
-        return Text(written).append(f" ! {answer.label}", style="dim")
-
-
-def _new_table(shown: int, count: int, name: str, names: str) -> Table:
-    """An empty table with its title and its first column, which gives way where there is little room."""
-    number = f"{shown:,} of {count:,}" if shown < count else f"{count:,}"
-    title = f"{number} {name if count == 1 else names}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    table.add_column(name, overflow="fold")
-    return table
+    def _of(shown: int, count: int) -> str:
+    return f"{shown:,} of {count:,}" if shown < count else f"{count:,}"
 
 
 def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType:

@@ -48,7 +48,7 @@ def demo(
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
         console.print(f"  tarbox ask {run} '{query}'\n", style="cyan", soft_wrap=True)
-        Question(reasoner.kb, Printer(reasoner.kb, Form.SCREEN), k=12, reasoner=reasoner).put(query)
+        Question(reasoner.kb, Printer(reasoner.kb, Form.SCREEN, predicts=True), k=12, reasoner=reasoner).put(query)
         console.print()
     console.print(
         "Known answers follow from the facts it was given. The degree of a predicted one is the probability that it is "

@@ -28,7 +28,7 @@ from tarbox.kb.rows import Rows
 from tarbox.models.calibration import Calibrator, sigmoid
 from tarbox.models.counting import PriorAlgebra, Priors
 from tarbox.models.describing import FEATURES, Asked, Describer, raise_to_narrower
-from tarbox.models.probabilities import Edges, FactProbabilities, ProbabilityAlgebra
+from tarbox.models.probabilities import FactProbabilities, ProbabilityAlgebra
 from tarbox.models.scorer import Prediction, Rehearsed
 from tarbox.models.tempering import Temper, survey
 from tarbox.query.algebra import Or, Query, slots
@@ -283,7 +283,7 @@ class Credo(Rehearsed):
             "describer/weights": self.describer.weights.astype(np.float16),
         }
         for name, edges in (("concepts", probabilities.concepts), ("members", probabilities.members)):
-            found |= {f"{name}/{part.name}": getattr(edges, part.name) for part in fields(Edges)}
+            found |= {f"{name}/{part.name}": getattr(edges, part.name) for part in fields(Rows)}
         if self.ranking is not None:
             found |= self.ranking.arrays("ranking/")
         tempers = {WEIGHING: self.weighing, **{level.value: temper for level, temper in self.tempers.items()}}
@@ -295,7 +295,7 @@ class Credo(Rehearsed):
     def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: CredoConfig) -> Credo:
         index = Index.of(facts)
         edges = {
-            name: Edges(*(arrays[f"{name}/{part.name}"] for part in fields(Edges))) for name in ("concepts", "members")
+            name: Rows(*(arrays[f"{name}/{part.name}"] for part in fields(Rows))) for name in ("concepts", "members")
         }
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
         probabilities = FactProbabilities(starts, near, far, degrees, edges["concepts"], edges["members"])

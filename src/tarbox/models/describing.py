@@ -117,7 +117,7 @@ class Describer:
         inside = np.zeros((len(parts), self.index.concepts), np.float32)
 
         def work(rows: slice) -> None:
-            columns = (typings.offsets, typings.columns, typings.degrees)
+            columns = (typings.offsets, typings.columns, typings.values)
             gather_shares(columns, parts[rows], LEAST_MEMBER, inside[rows])
 
         share_out(work, *parts.shape)
@@ -132,7 +132,7 @@ class Describer:
 
         def work(rows: slice) -> None:
             gather_concepts(
-                (typings.offsets, typings.columns, typings.degrees),
+                (typings.offsets, typings.columns, typings.values),
                 asked.sets_BE[rows],
                 known[rows],
                 LEAST_MEMBER,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Direction
 
 if TYPE_CHECKING:
@@ -39,26 +40,6 @@ BACKGROUND: Final = 1e-6
 
 @final
 @dataclass(frozen=True, slots=True)
-class Edges:
-    """Pairs with degrees by row: `columns[offsets[r]:offsets[r + 1]]`, increasing."""
-
-    offsets: Offsets
-    columns: Ids
-    degrees: Floats
-
-    @classmethod
-    def of(cls, rows: Keys, columns: Keys, degrees: Floats, height: int) -> Edges:
-        order = np.lexsort((columns, rows))
-        offsets = np.searchsorted(rows[order], np.arange(height + 1)).astype(np.int64)
-        return cls(offsets, columns[order].astype(np.int32), degrees[order].astype(np.float32))
-
-    def transpose(self, width: int) -> Edges:
-        rows = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-        return Edges.of(self.columns.astype(np.int64), rows, self.degrees, width)
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class FactProbabilities:
     """The edges of directed relation d are `starts[d]` to `starts[d + 1]`: from `near`, increasing, to `far`.
 
@@ -69,8 +50,8 @@ class FactProbabilities:
     near: Ids
     far: Ids
     degrees: Floats
-    concepts: Edges
-    members: Edges
+    concepts: Rows
+    members: Rows
 
     @classmethod
     def of(
@@ -97,7 +78,7 @@ class FactProbabilities:
         )
 
 
-def _typings(facts: Facts, sizes: Sizes, typings: tuple[Keys, Floats]) -> Edges:
+def _typings(facts: Facts, sizes: Sizes, typings: tuple[Keys, Floats]) -> Rows:
     """Known and predicted, such that no concept of an entity has a lesser degree than a sub-concept."""
     instances = Instances.of(facts)
     width = np.int64(max(sizes.concepts, 1))
@@ -106,11 +87,7 @@ def _typings(facts: Facts, sizes: Sizes, typings: tuple[Keys, Floats]) -> Edges:
     implied = (typings[0] // width)[origin] * width + above
     keys = np.concatenate([typed.astype(np.int64) * width + types, implied])
     degrees = np.concatenate([np.ones(len(typed), np.float32), typings[1][origin]])
-    order = np.argsort(keys)
-    ordered = keys[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    strongest = np.maximum.reduceat(degrees[order], starts) if len(starts) else degrees
-    return Edges.of(ordered[starts] // width, ordered[starts] % width, strongest, sizes.entities)
+    return Rows.of_values(keys, degrees, sizes.entities, sizes.concepts)
 
 
 @final
@@ -139,7 +116,7 @@ class ProbabilityAlgebra:
                 found[row] = 1.0
             else:
                 own = slice(members.offsets[concept], members.offsets[concept + 1])
-                found[row, members.columns[own]] = members.degrees[own]
+                found[row, members.columns[own]] = members.values[own]
         return found
 
     def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002

@@ -19,7 +19,7 @@ Offsets = NDArray[np.int64]
 Links = tuple[Offsets, Ids, Ids, Floats]
 """`starts`, `near`, `far` and `degrees` of `tarbox.models.probabilities.FactProbabilities`."""
 Typings = tuple[Offsets, Ids, Floats]
-"""`offsets`, `columns` and `degrees` of `tarbox.models.probabilities.Edges`."""
+"""`offsets`, `columns` and `values` of `tarbox.kb.rows.Rows`."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 FEW: Final = 32
