@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -25,8 +25,6 @@ BAR = 8
 GAP = 4
 LEAST = 24
 """The characters that a name has on a line before the tables stand one below the other."""
-BOLD = "bold"
-SHARES = ("coverage", "specificity")
 Listed: TypeAlias = EntityAnswer | ConceptAnswer
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
 
@@ -111,35 +109,55 @@ class Printer:
             console.print()
 
     def _entity_table(self, answers: Answers) -> Table:
-        table = self._new_table(answers.entities, answers.entity_counts, ("entity", "entities"), ("degree", "status"))
-        self._fill(
-            table,
-            [
-                (answer, [self._named(Role.ENTITY, answer), _bar(answer.degree), Text(answer.status)])
-                for answer in answers.entities
-            ],
-            answers.entity_counts,
-        )
-        return table
+        return self._table(Role.ENTITY, answers.entities, answers.entity_counts, _DEGREE | _STATUS)
 
     def _concept_table(self, answers: Answers) -> Table:
         """Concepts of a described set have a test instead of a degree, which is 1 for all of them."""
         tested = any(answer.p_value is not None for answer in answers.concepts)
-        columns = (*SHARES, "p", "q") if tested else ("degree", *SHARES, "status")
-        table = self._new_table(answers.concepts, answers.concept_counts, ("concept", "concepts"), columns)
-        rows: list[tuple[Listed, list[Text]]] = []
-        for answer in answers.concepts:
-            told = [Text(f"{answer.coverage:.2f}"), Text(f"{answer.specificity:.2f}")]
-            if tested:
-                cells = [*told, _small(answer.p_value), _small(answer.q_value)]
-            else:
-                cells = [_bar(answer.degree), *told, Text(answer.status)]
-            rows.append((answer, [self._named(Role.CONCEPT, answer), *cells]))
-        self._fill(table, rows, answers.concept_counts)
+        columns = _SHARES | _TEST if tested else _DEGREE | _SHARES | _STATUS
+        return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
+
+    def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: Columns) -> Table:
+        """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
+
+        The first column gives way where there is little room.
+        """
+        known, predicted = ([each for each in listed if each.status == status] for status in (KNOWN, PREDICTED))
+        names = _NAMES[role]
+        title = f"{_of(len(known), counts.known)}{' known' if self.predicts else ''} {names[counts.known != 1]}"
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+        )
+        table.add_column(names[0], overflow="fold")
+        for column in columns:
+            table.add_column(column, justify="right" if column in _SHARES else "left")
+        for answer in known:
+            table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
+        if self.predicts:
+            table.add_row(Text(_count_predictions(len(predicted), counts), style="bold"))
+        for answer in predicted:
+            table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         return table
 
-    def _of(shown: int, count: int) -> str:
+    def _named(self, role: Role, answer: Listed) -> Text:
+        """`ID ! label`, where the id is what a query can say; the label alone where both are one."""
+        written = self.kb.resolver.write(role, from_ntriples(answer.iri))
+        if written.strip("'") == answer.label:
+            return Text(written)
+        return Text(written).append(f" ! {answer.label}", style="dim")
+
+
+def _of(shown: int, count: int) -> str:
     return f"{shown:,} of {count:,}" if shown < count else f"{count:,}"
+
+
+def _count_predictions(shown: int, counts: AnswerCounts) -> str:
+    """
+    >>> _count_predictions(6, AnswerCounts(28, 6, 12)), _count_predictions(0, AnswerCounts(28, 0, 82))
+    ('6 predicted (12 less likely)', 'none predicted (82 less likely)')
+    """
+    number = _of(shown, counts.predicted) if counts.predicted else "none"
+    return f"{number} predicted" + (f" ({counts.less_likely:,} less likely)" if counts.less_likely else "")
 
 
 def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType:
@@ -169,6 +187,20 @@ def _bar(share: float) -> Text:
 
 def _small(value: float | None) -> Text:
     return Text("" if value is None else f"{value:.2g}")
+
+
+Columns: TypeAlias = Mapping[str, Callable[[Any], Text]]
+_NAMES: Final = {Role.ENTITY: ("entity", "entities"), Role.CONCEPT: ("concept", "concepts")}
+_DEGREE: Final[dict[str, Callable[[Any], Text]]] = {"degree": lambda answer: _bar(answer.degree)}
+_STATUS: Final[dict[str, Callable[[Any], Text]]] = {"status": lambda answer: Text(answer.status)}
+_SHARES: Final[dict[str, Callable[[Any], Text]]] = {
+    "coverage": lambda answer: Text(f"{answer.coverage:.2f}"),
+    "specificity": lambda answer: Text(f"{answer.specificity:.2f}"),
+}
+_TEST: Final[dict[str, Callable[[Any], Text]]] = {
+    "p": lambda answer: _small(answer.p_value),
+    "q": lambda answer: _small(answer.q_value),
+}
 
 
 def _tree(explanation: Explanation) -> Tree:

@@ -82,7 +82,7 @@ def ask(
     reasoner = _open_reasoner(source)
     kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None)
+    printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None and entities is None)
     question = Question(kb, printer, k or None, sparql, explain, reasoner, order, check_degree(min_degree))
     rejected = 0
     if prompting:

@@ -81,8 +81,9 @@ def read_request(parameters: Mapping[str, Sequence[str]]) -> SparqlRequest:
 def split_modifiers(text: str) -> SparqlRequest:
     """Takes LIMIT and OFFSET, in either order, off the end of a query.
 
-    >>> split_modifiers("SELECT ?x { ?x <urn:p> <urn:a> } LIMIT 5")
-    SparqlRequest(query='SELECT ?x { ?x <urn:p> <urn:a> }', variable='x', limit=5, offset=0, asks=False, predicted=False)
+    >>> request = split_modifiers("SELECT ?x { ?x <urn:p> <urn:a> } LIMIT 5")
+    >>> request.query, request.variable, request.limit, request.offset, request.asks
+    ('SELECT ?x { ?x <urn:p> <urn:a> }', 'x', 5, 0, False)
     """
     taken: dict[str, int] = {}
     rest = text
