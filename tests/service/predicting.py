@@ -1,7 +1,8 @@
 """A model of the small academia with probabilities that compose: a slow, plain `Predictor`.
 
-`and` multiplies, `or` is its dual, `not p` is 1 - p. An entity that several others lead to is reached by the `strongest`
-of these ways, or with `independent` ways by any. A concept is as likely as the likeliest answer that is an instance.
+`and` multiplies, `or` is its dual, `not p` is 1 - p. An entity that several others lead to is reached by the
+`strongest` of these ways, or with `independent` ways by any. A concept is as likely as the likeliest answer that is an
+instance.
 """
 
 from __future__ import annotations

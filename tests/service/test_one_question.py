@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import httpx
-import numpy as np
 import pytest
+from predicting import SmallPredictor
 
 from tarbox.core.ids import Role
 from tarbox.http.app import create_app
 from tarbox.kb.facts import Facts
-from tarbox.models.calibration import Calibrator
-from tarbox.models.describing import FEATURES
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.reasoner import Reasoner
 
@@ -30,13 +28,11 @@ WRITTEN = {
 
 @pytest.fixture(params=["strongest", "independent"])
 def reasoner(facts: Facts, kb: KnowledgeBase, request: pytest.FixtureRequest) -> Reasoner:
-    moments = np.zeros(FEATURES, np.float32), np.ones(FEATURES, np.float32)
-    likely = Calibrator(*moments, (np.zeros((1, FEATURES), np.float32), np.array([2.0], np.float32)))
-    return Reasoner(kb, predict(facts, likely, request.param), "credo")  # every concept seems likely
+    return Reasoner(kb, SmallPredictor(facts, independent=request.param == "independent"), "small")
 
 
 def shown(reasoner: Reasoner, text: str) -> list[list[tuple[str, float, str]]]:
-    found = reasoner.answer(text, None)
+    found = reasoner.answer(text, None, min_degree=0)
     return [[(a.iri, round(a.degree, 5), a.status) for a in level] for level in (found.entities, found.concepts)]
 
 
@@ -67,7 +63,8 @@ def test_pages_of_sparql_are_parts_of_one_list(reasoner: Reasoner) -> None:
         transport = httpx.ASGITransport(app=create_app(reasoner))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             pages = [f"{query} LIMIT 1 OFFSET {n}" for n in range(5)]
-            replies = [await client.get("/sparql", params={"query": text}) for text in (query, *pages)]
+            texts = (query, *pages)
+            replies = [await client.get("/sparql", params={"query": text, "predicted": "true"}) for text in texts]
         return [[row["x"]["value"] for row in reply.json()["results"]["bindings"]] for reply in replies]
 
     whole, *pages = asyncio.run(fetch())
@@ -75,7 +72,7 @@ def test_pages_of_sparql_are_parts_of_one_list(reasoner: Reasoner) -> None:
     assert [name for page in pages for name in page] == whole
 
 
-def test_why_an_answer_is_one_is_judged_alike(reasoner: Reasoner) -> None:
+def test_why_an_answer_is_one_is_told_alike(reasoner: Reasoner) -> None:
     query, doubled = (reasoner.kb.parse(text) for text in ("Organisation", "Organisation or Organisation"))
     supports = [reasoner.explain(asked, "Canada", Role.ENTITY) for asked in (query, doubled)]
     assert supports[0] == supports[1]

@@ -13,7 +13,7 @@ import typer
 
 from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
-from tarbox.service.degrees import MIN_DEGREE, check_degree
+from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer, Reasons
@@ -83,7 +83,7 @@ def ask(
     kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
     printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None and entities is None)
-    question = Question(kb, printer, k or None, sparql, explain, reasoner, order, check_degree(min_degree))
+    question = Question(kb, printer, k or None, sparql, explain, reasoner, order, min_degree)
     rejected = 0
     if prompting:
         from tarbox.cli.prompt import converse
