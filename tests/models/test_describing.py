@@ -14,8 +14,8 @@ from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.rows import Rows
+from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.counting import Counting
 from tarbox.models.credo import Credo
 from tarbox.models.describing import FEATURES, LEAST_MEMBER, LastRelations, raise_to_narrower, relatives
