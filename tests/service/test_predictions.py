@@ -106,6 +106,12 @@ def test_a_least_degree_that_is_none(reasoner: Reasoner, wrong: float) -> None:
         reasoner.members("Person", min_degree=wrong)
 
 
+def test_a_negative_number_of_answers(reasoner: Reasoner) -> None:
+    for answerer in (reasoner, reasoner.kb):
+        with pytest.raises(QueryError, match=r"^k = -1: it must be 0 or more, or None for all answers$"):
+            answerer.answer("Person", -1)
+
+
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("independent", [False, True])
 @pytest.mark.parametrize("least", [0.0, MIN_DEGREE, 0.5])

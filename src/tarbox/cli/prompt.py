@@ -34,7 +34,7 @@ Write a class expression, such as  Person and worksAt some University
   :examples   questions that this knowledge base has answers to
   :explain    show the members of every part of a query, or no longer
   :k 20       how many answers of each kind, known and predicted; 0 for all
-  :least 0.3  the least probability of a prediction that is listed
+  :degree 0.3 the least probability of a prediction that is listed
   :order X    of the concepts: descriptive, probability or similarity
   :sparql     ask in SPARQL, or in Manchester syntax again
   :quit       end (also Ctrl+D)"""
@@ -84,7 +84,7 @@ def command(line: str, question: Question, console: Console) -> Question:
             return replace(question, sparql=not question.sparql)
         case "k", number if number.isascii() and number.isdigit() and len(number) < 8:
             return replace(question, k=int(number) or None)
-        case "least", number if re.fullmatch(r"[01]?\.?\d{1,6}", number):
+        case "degree", number if re.fullmatch(r"[01]?\.?\d{1,6}", number):
             return replace(question, min_degree=check_degree(float(number)))
         case "order", order if order in Order.__members__.values():
             return replace(question, order=order)

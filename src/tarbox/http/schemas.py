@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tarbox.http.settings import MOST_ANSWERS
+from tarbox.service.answers import AnswerCounts, Answers
 from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.ordering import Order
 
@@ -128,15 +129,7 @@ class AnswerReply(BaseModel):
                     ],
                     "entity_count": 7,
                     "concept_count": 21,
-                    "known_count": 7,
-                    "predicted_count": 0,
-                    "counts": {
-                        "entities": 7,
-                        "concepts": 21,
-                        "known": {"entities": 7, "concepts": 21},
-                        "predicted": {"entities": 0, "concepts": 0},
-                        "less_likely": {"entities": 0, "concepts": 0},
-                    },
+                    **Answers("", [], [], AnswerCounts(7), AnswerCounts(21)).count(),
                     "milliseconds": 1.2,
                 }
             ]

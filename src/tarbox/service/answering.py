@@ -17,7 +17,7 @@ from tarbox.kb.facts import Ids
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
 from tarbox.service.answers import Answers, EntityAnswer
-from tarbox.service.degrees import MIN_DEGREE, check_degree
+from tarbox.service.degrees import MIN_DEGREE, check_count, check_degree
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
@@ -42,6 +42,7 @@ class Question:
     row: tuple[Query, Ids] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_count(self.k)
         check_degree(self.min_degree)
 
     def said(self) -> str:

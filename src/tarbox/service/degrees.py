@@ -1,4 +1,4 @@
-"""Which predictions are listed, and which are counted. Light: commands show these numbers in their help."""
+"""How many answers are listed, and how likely predictions must be. Light: commands show these numbers in their help."""
 
 from __future__ import annotations
 
@@ -22,3 +22,14 @@ def check_degree(degree: float) -> float:
     if not 0 <= degree <= 1:
         raise QueryError(f"min_degree = {degree:g}: it must lie between 0 and 1")
     return degree
+
+
+def check_count(k: int | None) -> int | None:
+    """How many answers someone asks for; None for all.
+
+    >>> check_count(10)
+    10
+    """
+    if k is not None and k < 0:
+        raise QueryError(f"k = {k}: it must be 0 or more, or None for all answers")
+    return k

@@ -31,6 +31,7 @@ from tarbox.service.answers import (
     to_frame,
 )
 from tarbox.service.collections import Thing, Things, tables
+from tarbox.service.degrees import check_count
 from tarbox.service.enrichment import adjust, upper_tail
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity
 
@@ -200,7 +201,7 @@ class KnowledgeBase:
             self._specificity[found.concepts],
             lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
         )
-        ordered = described.sort(order, np.arange(len(found.concepts)))[:k]
+        ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
         return Answers(
             said,
             self.list_entities(found.entities[:k]),
