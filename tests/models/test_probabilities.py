@@ -155,7 +155,7 @@ def test_a_typing_is_never_below_that_of_a_narrower_concept(world: World) -> Non
     wanted = Definition(world, False)
     typings, members = probabilities.concepts, probabilities.members
     rows = np.repeat(np.arange(ENTITIES), np.diff(typings.offsets)).tolist()
-    found = dict(zip(zip(rows, typings.columns.tolist(), strict=True), typings.degrees.tolist(), strict=True))
+    found = dict(zip(zip(rows, typings.columns.tolist(), strict=True), typings.values.tolist(), strict=True))
     assert found == pytest.approx(wanted.typings)
     for (e, c), value in found.items():
         assert all(found[e, wider] >= value for wider in wanted.above[c])

@@ -134,7 +134,7 @@ class Printer:
         for answer in known:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         if self.predicts:
-            table.add_row(Text(_count_predictions(len(predicted), counts), style="bold"))
+            table.add_row(Text(f"\n{_count_predictions(len(predicted), counts)}", style="bold"))
         for answer in predicted:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         return table
