@@ -21,6 +21,7 @@ from tarbox.evaluation.calibration import (
     BINS,
     Predictions,
     best_predictions,
+    best_sparse_predictions,
     measure_calibration,
     predict,
     reliability,
@@ -34,6 +35,7 @@ from tarbox.evaluation.reports import tabulate_calibration, to_markdown
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.scorer import Prediction, Predictor
 
@@ -70,7 +72,7 @@ class Gambler:
         return True
 
     def score(self, shape, ids, level: Level):  # noqa: ARG002
-        return self._believed(ids)[level]
+        return self._guess(ids)[level]
 
     def algebra(self, columns, rows):  # noqa: ARG002
         raise AssertionError("nobody asks")
@@ -78,13 +80,16 @@ class Gambler:
     def predict(self, shape, ids) -> Prediction:
         self.evaluated += len(ids)
         entities, concepts, counts = answer_rows(shape, ids, self.index)
-        found = self._believed(ids)
+        found = self._guess(ids)
         found[Level.ENTITY][entities.coordinates()] = 1.0
         found[Level.CONCEPT][concepts.coordinates()] = 1.0
-        expected = np.zeros_like(found[Level.CONCEPT])
-        return Prediction(found[Level.ENTITY], found[Level.CONCEPT], expected, entities, concepts, counts)
+        size, width = found[Level.CONCEPT].shape
+        every = Rows(
+            np.arange(size + 1) * width, np.tile(np.arange(width, dtype=np.int32), size), found[Level.CONCEPT].ravel()
+        )
+        return Prediction(found[Level.ENTITY], every, np.zeros_like(every.values), entities, concepts, counts)
 
-    def _believed(self, ids):
+    def _guess(self, ids):
         sizes = {level: self.candidates(level) for level in Level}
         return {
             level: np.tile(self.said - 1e-4 * np.arange(size, dtype=np.float32), (len(ids), 1))
@@ -174,10 +179,16 @@ def test_the_best_predictions_agree_with_a_naive_sort(best: int) -> None:
         for c in sorted(rest, key=lambda c: (-degrees[row, c], c))[:best]:
             said.append(degrees[row, c])
             was.append(c in targets[row])
-    found = best_predictions(degrees, known, targets, best)
-    assert found.degrees.tolist() == said
-    assert found.true.tolist() == was
-    assert found.queries == 40
+    owners, columns = np.nonzero(degrees)
+    sparse = Rows.of_keys(owners * 12 + columns, 40, 12, degrees[owners, columns])
+    for found in (
+        best_predictions(degrees, known, targets, best),
+        best_sparse_predictions(sparse, known, targets, best),
+        best_sparse_predictions(sparse.take(np.arange(40)[::-1]).take(np.arange(40)[::-1]), known, targets, best),
+    ):
+        assert found.degrees.tolist() == said
+        assert found.true.tolist() == was
+        assert found.queries == 40
 
 
 def test_known_answers_are_no_predictions_whatever_their_degree() -> None:
@@ -186,6 +197,9 @@ def test_known_answers_are_no_predictions_whatever_their_degree() -> None:
     assert (found.degrees.tolist(), found.true.tolist()) == ([0.3, 0.2], [True, False])
     assert degrees[0, 0] == 1.0  # the model's array is left as it was
     assert len(best_predictions(np.zeros((2, 0)), Lists.of([[], []]), Lists.of([[], []])).degrees) == 0
+    nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    none = best_sparse_predictions(nothing, Lists.of([[], []]), Lists.of([[0], []]))
+    assert (none.degrees.tolist(), none.true.tolist(), none.queries) == ([], [], 2)
 
 
 def test_wilsons_interval_stays_inside() -> None:

@@ -33,7 +33,7 @@ from tarbox.http.replies import Asked, Replies
 from tarbox.http.settings import Bounds, Settings
 from tarbox.http.wire import Frames, read_questions, read_replies, write_questions, write_replies
 from tarbox.service.answering import Answerer, Question
-from tarbox.service.answers import Answers
+from tarbox.service.answers import AnswerCounts, Answers
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
 
@@ -167,6 +167,7 @@ class Failing:
     """An answerer that cannot answer some questions, and keeps the size of each call."""
 
     model = "failing"
+    trained_on = None
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
@@ -176,7 +177,7 @@ class Failing:
         self.sizes.append(len(questions))
         if any(question.k == 13 for question in questions):
             raise ZeroDivisionError
-        return [Answers("", [], [], 0, 0) for _ in questions]
+        return [Answers("", [], [], AnswerCounts(0), AnswerCounts(0)) for _ in questions]
 
     def members(self, _concept: str, _k: int) -> list[object]:
         return []
@@ -257,7 +258,7 @@ def test_errors_of_no_question_arrive_as_the_root_of_all() -> None:
 
 
 def test_questions_arrive_as_they_were() -> None:
-    questions = [(1, Asked("Person\ud800 \n€", None, 7, 0.1 + 0.2, Order.SIMILARITY)), (2, asked("x" * 1_000))]
+    questions = [(1, Asked("Person\ud800 \n€", None, 7, 0.1 + 0.2, Order.SIMILARITY, 0.3)), (2, asked("x" * 1_000))]
     sent = write_questions(questions, [3, 4]) + write_questions([], [])
     frames = Frames()
     found = [read_questions(head) for place in range(len(sent)) for head, _ in frames.feed(sent[place : place + 1])]

@@ -13,8 +13,9 @@ from tarbox.execution.oracle import Oracle
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, walk
-from tarbox.service.explanations import explain_answer, trace
+from tarbox.service.explanations import explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.proofs import trace
 from tarbox.service.witnesses import AbsenceStep, AssertionStep, SubsumptionStep, TypingStep, Walk, is_known
 
 SIZE, CONCEPTS, RELATIONS = 12, 6, 3
@@ -78,7 +79,7 @@ def as_sets(facts: Facts) -> tuple[set[tuple[int, ...]], ...]:
 @settings(max_examples=150, deadline=None)
 def test_the_facts_of_a_walk_prove_the_answer(facts: Facts, query: Query) -> None:
     kb, oracle = KnowledgeBase(facts), Oracle.of(facts)
-    root = trace(query, kb)
+    root = trace(query, kb.index)
     answers = oracle.entities(query)
     assert set(root.value.materialise(SIZE).tolist()) == answers
     for answer in answers:

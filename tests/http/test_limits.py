@@ -19,7 +19,7 @@ from tarbox.http.desk import THREADS
 from tarbox.http.settings import Bounds, Settings
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question
-from tarbox.service.answers import Answers, EntityAnswer
+from tarbox.service.answers import AnswerCounts, Answers, EntityAnswer
 from tarbox.service.explanations import Support
 from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -28,6 +28,7 @@ class Waiting:
     """An answerer that waits until it may go on, and counts the questions of each call."""
 
     model = "waiting"
+    trained_on = None
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
@@ -38,7 +39,7 @@ class Waiting:
     def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
         self.sizes.append(len(questions))
         self.go.wait(10)
-        return [Answers("", [], [], 0, 0) for _ in questions]
+        return [Answers("", [], [], AnswerCounts(0), AnswerCounts(0)) for _ in questions]
 
     def members(self, _concept: str, _k: int) -> list[EntityAnswer]:
         return []

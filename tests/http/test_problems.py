@@ -10,7 +10,7 @@ import pytest
 from tarbox.core.ids import Role
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Answerer, Question
-from tarbox.service.answers import Answers, EntityAnswer
+from tarbox.service.answers import AnswerCounts, Answers, EntityAnswer
 from tarbox.service.explanations import Support
 from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -167,6 +167,7 @@ class Broken:
     """An answerer whose every call is a mistake in the program."""
 
     model = None
+    trained_on = None
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
@@ -175,7 +176,7 @@ class Broken:
     def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
         if self.broken:
             raise ZeroDivisionError("a secret at /home/someone/secret.txt")
-        return [Answers("", [], [], 0, 0) for _ in questions]
+        return [Answers("", [], [], AnswerCounts(0), AnswerCounts(0)) for _ in questions]
 
     def members(self, _concept: str, _k: int) -> list[EntityAnswer]:
         raise ZeroDivisionError("a secret")

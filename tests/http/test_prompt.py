@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from rich.console import Console
 
 from tarbox.cli.answer_tables import Form, Printer
 from tarbox.cli.ask import Question
-from tarbox.cli.prompt import NameCompleter, converse, expected_role, open_history, word_before
+from tarbox.cli.prompt import NameCompleter, command, converse, expected_role, open_history, word_before
+from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -61,6 +64,16 @@ def test_commands(talk: Talk) -> None:
     assert "investigates value" in shown
     assert ":sparql     ask in SPARQL" in shown
     assert "not SPARQL" in shown
+
+
+def test_a_least_degree(kb: KnowledgeBase) -> None:
+    console = Console(file=io.StringIO())
+    question = Question(kb, Printer(kb, Form.SCREEN), k=3)
+    assert command(":degree 0.25", question, console).min_degree == 0.25
+    assert command(":degree .5", question, console).min_degree == 0.5
+    with pytest.raises(QueryError, match="min_degree = 5: it must lie between 0 and 1"):
+        command(":degree 5", question, console)
+    assert command(":degree much", question, console) == question
 
 
 def test_concepts_in_another_order(talk: Talk) -> None:

@@ -13,6 +13,8 @@ QUERIES = [
     "query=Person&order=probability",
     "query=worksAt+value+Google&order=similarity&k=3",
     "query=worksAt+value+Google&language=manchester&k=1000",
+    "query=Person&min_degree=0.5",
+    "query=Person&min_degree=0&k=2",
     "query=worksAt%20value%20Gogle",
     "query=",
     "query=%F0%9F%99%82%00",
@@ -37,7 +39,9 @@ def test_both_ways_give_the_same(client: httpx.Client, query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     ["", "k=1", "query=a&query=b", "query=a&k=0", "query=a&k=1001", "query=a&k=-1", "query=a&k=1_0", "query=a&k=%C2%B2",
-     "query=a&k=+1", "query=a&language=prolog", "query=a&order=best", "query=a&order=", "query=a&k=999999", "query"],
+     "query=a&k=+1", "query=a&language=prolog", "query=a&order=best", "query=a&order=", "query=a&k=999999", "query",
+     "query=a&min_degree=2", "query=a&min_degree=-0.1", "query=a&min_degree=nan", "query=a&min_degree=",
+     "query=a&min_degree=.5"],
 )  # fmt: skip
 def test_what_is_not_plainly_right_goes_the_usual_way(query: str) -> None:
     assert read_question(query.encode()) is None

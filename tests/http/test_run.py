@@ -52,10 +52,25 @@ def test_steps_say_what_is_known_without_probabilities(predicting: httpx.Client)
     )
 
 
+def test_known_and_predicted_have_k_places_each(predicting: httpx.Client) -> None:
+    found = predicting.get("/api/answer", params={"query": QUERY, "k": 2}).json()
+    assert [item["status"] for item in found["entities"]] == ["known"] * 2 + ["predicted"] * 2
+    assert found["known_count"] == found["counts"]["known"]["entities"] > 2
+    assert found["predicted_count"] > 2  # a model that only scores ranks every candidate
+    assert found["counts"]["less_likely"] == {"entities": 0, "concepts": 0}
+    assert found["entity_count"] == found["counts"]["entities"] == found["known_count"] + found["predicted_count"]
+    least = predicting.get("/api/answer", params={"query": QUERY, "k": 2, "min_degree": 1}).json()
+    assert least["entities"] == found["entities"]  # its degrees are no probabilities
+
+
 def test_concepts_and_sparql(predicting: httpx.Client) -> None:
     members = predicting.get("/api/concepts/Professor").json()["members"]
-    assert len(members) == 20
+    assert [member["status"] for member in members] == ["known"] * 20 + ["predicted"] * 20
     query = "SELECT ?x { ?x <https://tarbox.example/academia#worksAt> <https://tarbox.example/academia#Google> }"
-    rows = predicting.get("/sparql", params={"query": query}).json()["results"]["bindings"]
-    assert {row["status"]["value"] for row in rows} >= {"known"}
-    assert all(float(row["degree"]["value"]) > 0 for row in rows)
+
+    def statuses(**more: str) -> set[str]:
+        rows = predicting.get("/sparql", params={"query": query, **more}).json()["results"]["bindings"]
+        return {row["status"]["value"] for row in rows}
+
+    assert statuses() == {"known"}
+    assert statuses(predicted="true") == {"known", "predicted"}

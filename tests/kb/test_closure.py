@@ -92,3 +92,6 @@ def test_rows_transpose_and_gather(edges: list[tuple[int, int]]) -> None:
     wanted = np.array([3, 0, 3], np.int32)
     origin, found = rows.gather(wanted)
     assert [found[origin == i].tolist() for i in range(3)] == [rows[r].tolist() for r in wanted]
+    taken = rows.take(wanted)
+    assert [taken[i].tolist() for i in range(3)] == [rows[r].tolist() for r in wanted]
+    assert len(taken) == 3

@@ -11,8 +11,10 @@ from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.reasoner import Reasoner
 
 sys.path.insert(0, str(Path(__file__).parent))
+from predicting import SmallPredictor
 
 NS = "https://tarbox.example/academia#"
 ENTITIES = ["Canada", "GeoffreyHinton", "Google", "MIT", "NeuralNetworks", "Search", "Toronto", "YannLeCun"]
@@ -63,3 +65,13 @@ def _rows(text: str) -> list[list[str]]:
 @pytest.fixture
 def kb(facts: Facts) -> KnowledgeBase:
     return KnowledgeBase(facts, "academia")
+
+
+@pytest.fixture
+def predictor(facts: Facts) -> SmallPredictor:
+    return SmallPredictor(facts)
+
+
+@pytest.fixture
+def reasoner(kb: KnowledgeBase, predictor: SmallPredictor) -> Reasoner:
+    return Reasoner(kb, predictor, "small")

@@ -41,7 +41,15 @@ def test_both_tables_stand_side_by_side(run: Callable[..., Result]) -> None:
 def test_json_and_k(run: Callable[..., Result]) -> None:
     content = json.loads(run("Agent", "--json", "-k", "2").stdout)
     assert [entity["iri"] for entity in content["entities"]] == [f"<{NS}GeoffreyHinton>", f"<{NS}Google>"]
-    assert content["counts"] == {"entities": 5, "concepts": 4}
+    assert (content["known_count"], content["predicted_count"]) == (5, 0)
+    assert content["counts"] == {
+        "entities": 5,
+        "concepts": 4,
+        "known": {"entities": 5, "concepts": 4},
+        "predicted": {"entities": 0, "concepts": 0},
+        "less_likely": {"entities": 0, "concepts": 0},
+    }
+    assert "trained_on" not in content
     assert len(json.loads(run("Agent", "--json", "-k", "0").stdout)["entities"]) == 5
 
 
@@ -85,7 +93,14 @@ def test_a_set_of_entities(run: Callable[..., Result], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("Person", "--set", "x"), ("Person", "--json", "--tsv"), ("Person", "-k", "-1")]
+    "arguments",
+    [
+        (),
+        ("Person", "--set", "x"),
+        ("Person", "--json", "--tsv"),
+        ("Person", "-k", "-1"),
+        ("Person", "--min-degree", "2"),
+    ],
 )
 def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2

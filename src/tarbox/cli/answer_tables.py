@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, assert_never, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from tarbox.core.ids import Role
 from tarbox.kb.terms import from_ntriples
-from tarbox.service.answers import PREDICTED, Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.answers import ALL_FACTS, KNOWN, PREDICTED, AnswerCounts, Answers, ConceptAnswer, EntityAnswer
 
 if TYPE_CHECKING:
     from tarbox.service.explanations import Explanation, Support
@@ -25,6 +25,7 @@ BAR = 8
 GAP = 4
 LEAST = 24
 """The characters that a name has on a line before the tables stand one below the other."""
+Listed: TypeAlias = EntityAnswer | ConceptAnswer
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
 
 
@@ -56,11 +57,15 @@ class Reasons:
 @final
 @dataclass(slots=True)
 class Printer:
-    """Prints answers, one query after the other; `many` of them are told apart by their text."""
+    """Prints answers, one query after the other; `many` of them are told apart by their text.
+
+    Where a model `predicts`, known answers and predictions stand under headings of their own.
+    """
 
     kb: KnowledgeBase
     form: Form
     many: bool = False
+    predicts: bool = False
     printed: int = 0
 
     def show(self, answers: Answers, english: str, reasons: Reasons | None = None) -> None:
@@ -93,6 +98,9 @@ class Printer:
             console.print(Text(answers.query, style="bold"))
         console.print(Text(english, style="italic"))
         console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
+        trained_on = answers.extra.get("trained_on", ALL_FACTS)
+        if trained_on != ALL_FACTS and not self.printed:
+            console.print(Text(f"The model was trained on {trained_on}.", style="dim"))
         if reasons.tree is not None:
             console.print(_tree(reasons.tree))
         for support in reasons.predicted.values():
@@ -101,30 +109,37 @@ class Printer:
             console.print()
 
     def _entity_table(self, answers: Answers) -> Table:
-        table = _new_table(len(answers.entities), answers.entity_count, "entity", "entities")
-        for column in ("degree", "status"):
-            table.add_column(column)
-        for answer in answers.entities:
-            table.add_row(self._named(Role.ENTITY, answer), _bar(answer.degree), Text(answer.status))
-        return table
+        return self._table(Role.ENTITY, answers.entities, answers.entity_counts, _DEGREE | _STATUS)
 
     def _concept_table(self, answers: Answers) -> Table:
         """Concepts of a described set have a test instead of a degree, which is 1 for all of them."""
-        table = _new_table(len(answers.concepts), answers.concept_count, "concept", "concepts")
         tested = any(answer.p_value is not None for answer in answers.concepts)
-        shares = ("coverage", "specificity")
-        for column in (*shares, "p", "q") if tested else ("degree", *shares, "status"):
-            table.add_column(column, justify="right" if column in shares else "left")
-        for answer in answers.concepts:
-            told = [Text(f"{answer.coverage:.2f}"), Text(f"{answer.specificity:.2f}")]
-            if tested:
-                cells = [*told, _small(answer.p_value), _small(answer.q_value)]
-            else:
-                cells = [_bar(answer.degree), *told, Text(answer.status)]
-            table.add_row(self._named(Role.CONCEPT, answer), *cells)
+        columns = _SHARES | _TEST if tested else _DEGREE | _SHARES | _STATUS
+        return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
+
+    def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: Columns) -> Table:
+        """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
+
+        The first column gives way where there is little room.
+        """
+        known, predicted = ([each for each in listed if each.status == status] for status in (KNOWN, PREDICTED))
+        names = _NAMES[role]
+        title = f"{_of(len(known), counts.known)}{' known' if self.predicts else ''} {names[counts.known != 1]}"
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+        )
+        table.add_column(names[0], overflow="fold")
+        for column in columns:
+            table.add_column(column, justify="right" if column in _SHARES else "left")
+        for answer in known:
+            table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
+        if self.predicts:
+            table.add_row(Text(f"\n{_count_predictions(len(predicted), counts)}", style="bold"))
+        for answer in predicted:
+            table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         return table
 
-    def _named(self, role: Role, answer: EntityAnswer | ConceptAnswer) -> Text:
+    def _named(self, role: Role, answer: Listed) -> Text:
         """`ID ! label`, where the id is what a query can say; the label alone where both are one."""
         written = self.kb.resolver.write(role, from_ntriples(answer.iri))
         if written.strip("'") == answer.label:
@@ -132,13 +147,17 @@ class Printer:
         return Text(written).append(f" ! {answer.label}", style="dim")
 
 
-def _new_table(shown: int, count: int, name: str, names: str) -> Table:
-    """An empty table with its title and its first column, which gives way where there is little room."""
-    number = f"{shown:,} of {count:,}" if shown < count else f"{count:,}"
-    title = f"{number} {name if count == 1 else names}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    table.add_column(name, overflow="fold")
-    return table
+def _of(shown: int, count: int) -> str:
+    return f"{shown:,} of {count:,}" if shown < count else f"{count:,}"
+
+
+def _count_predictions(shown: int, counts: AnswerCounts) -> str:
+    """
+    >>> _count_predictions(6, AnswerCounts(28, 6, 12)), _count_predictions(0, AnswerCounts(28, 0, 82))
+    ('6 predicted (12 less likely)', 'none predicted (82 less likely)')
+    """
+    number = _of(shown, counts.predicted) if counts.predicted else "none"
+    return f"{number} predicted" + (f" ({counts.less_likely:,} less likely)" if counts.less_likely else "")
 
 
 def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType:
@@ -168,6 +187,20 @@ def _bar(share: float) -> Text:
 
 def _small(value: float | None) -> Text:
     return Text("" if value is None else f"{value:.2g}")
+
+
+Columns: TypeAlias = Mapping[str, Callable[[Any], Text]]
+_NAMES: Final = {Role.ENTITY: ("entity", "entities"), Role.CONCEPT: ("concept", "concepts")}
+_DEGREE: Final[dict[str, Callable[[Any], Text]]] = {"degree": lambda answer: _bar(answer.degree)}
+_STATUS: Final[dict[str, Callable[[Any], Text]]] = {"status": lambda answer: Text(answer.status)}
+_SHARES: Final[dict[str, Callable[[Any], Text]]] = {
+    "coverage": lambda answer: Text(f"{answer.coverage:.2f}"),
+    "specificity": lambda answer: Text(f"{answer.specificity:.2f}"),
+}
+_TEST: Final[dict[str, Callable[[Any], Text]]] = {
+    "p": lambda answer: _small(answer.p_value),
+    "q": lambda answer: _small(answer.q_value),
+}
 
 
 def _tree(explanation: Explanation) -> Tree:

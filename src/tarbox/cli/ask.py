@@ -13,6 +13,7 @@ import typer
 
 from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
+from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer, Reasons
@@ -38,7 +39,7 @@ def ask(
         typer.Option(
             "-k",
             min=0,
-            help="How many answers of each kind, half of them kept for a run's predictions; 0 for all.",
+            help="How many answers of each kind, known and predicted ones each; 0 for all.",
         ),
     ] = 10,
     sparql: Annotated[bool, typer.Option("--sparql", help="The query is a SPARQL SELECT of one variable.")] = False,
@@ -49,6 +50,12 @@ def ask(
     order: Annotated[
         str, typer.Option("--order", metavar="ORDER", help="Of the concepts: descriptive, probability or similarity.")
     ] = "descriptive",
+    min_degree: Annotated[
+        float,
+        typer.Option(
+            "--min-degree", min=0, max=1, help="The least probability of a run's predictions; others are counted only."
+        ),
+    ] = MIN_DEGREE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; with --file one object a line.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="Answer the queries of this file, one a line.")] = None,
@@ -75,8 +82,8 @@ def ask(
     reasoner = _open_reasoner(source)
     kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    printer = Printer(kb, form, many=file is not None)
-    question = Question(kb, printer, k or None, sparql, explain, reasoner, order)
+    printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None and entities is None)
+    question = Question(kb, printer, k or None, sparql, explain, reasoner, order, min_degree)
     rejected = 0
     if prompting:
         from tarbox.cli.prompt import converse
@@ -107,6 +114,7 @@ class Question:
     explain: bool = False
     reasoner: Reasoner | None = None
     order: str = "descriptive"
+    min_degree: float = MIN_DEGREE
 
     def put(self, text: str) -> None:
         self._show([(text, self._read(text))])
@@ -144,7 +152,9 @@ class Question:
 
         if self.reasoner is not None:
             order = Order(self.order)
-            return self.reasoner.answer_many([Asked(query, self.k, text, order) for text, query in asked])
+            return self.reasoner.answer_many(
+                [Asked(query, self.k, text, order, self.min_degree) for text, query in asked]
+            )
         found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
         return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tarbox.service.degrees import MIN_DEGREE
+
 if TYPE_CHECKING:
     from tarbox.service.answers import EntityAnswer
     from tarbox.service.knowledge_base import KnowledgeBase
@@ -19,7 +21,12 @@ def concept(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, made with `tarbox train`.", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", help="A concept: name, label or IRI.", show_default=False)],
     *,
-    k: Annotated[int, typer.Option("-k", min=0, help="How many members; 0 for all.")] = 20,
+    k: Annotated[
+        int, typer.Option("-k", min=0, help="How many members, known and predicted ones each; 0 for all.")
+    ] = 20,
+    min_degree: Annotated[
+        float, typer.Option("--min-degree", min=0, max=1, help="The least probability of a predicted member.")
+    ] = MIN_DEGREE,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
@@ -32,7 +39,7 @@ def concept(
 
     reasoner = Reasoner.load(run, check_device(device))
     thing = reasoner.kb.concepts[name]
-    members = reasoner.members(thing.iri, k or None)
+    members = reasoner.members(thing.iri, k or None, min_degree)
     if as_json:
         content = {"iri": thing.iri, "label": thing.label, "members": [asdict(member) for member in members]}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))

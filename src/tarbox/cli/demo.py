@@ -45,16 +45,17 @@ def demo(
     counts = build(preset.sources(None), store, BuildOptions(preset.interpretation)).manifest["counts"]
     console.print(f"Built {store}: " + ", ".join(f"{counts[name]:,} {name}" for name in KINDS) + ".\n")
     reasoner = _train(store, bench, run, console)
+    printer = Printer(reasoner.kb, Form.SCREEN, predicts=True)
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
         console.print(f"  tarbox ask {run} '{query}'\n", style="cyan", soft_wrap=True)
-        Question(reasoner.kb, Printer(reasoner.kb, Form.SCREEN), k=12, reasoner=reasoner).put(query)
+        Question(reasoner.kb, printer, k=12, reasoner=reasoner).put(query)
         console.print()
     console.print(
         "Known answers follow from the facts it was given. The degree of a predicted one is the probability that it is "
         "among the facts held out. Go on with:"
     )
-    console.print(f"  tarbox ask {run} 'Company and uses some (inverse introducedBy some Researcher)'", style="cyan")
+    console.print(f"  tarbox ask {run} 'Company and uses some (introducedBy some Researcher)'", style="cyan")
     console.print(f"  tarbox concept {run} AIResearcher", style="cyan")
     console.print(f"  tarbox serve {run}", style="cyan")
     console.print("  tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb", style="cyan")

@@ -19,6 +19,7 @@ from rich.text import Text
 from tarbox.core.errors import TarboxError
 from tarbox.core.ids import Role
 from tarbox.service.completion import complete
+from tarbox.service.degrees import check_degree
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
 
@@ -32,7 +33,8 @@ HELP: Final = """\
 Write a class expression, such as  Person and worksAt some University
   :examples   questions that this knowledge base has answers to
   :explain    show the members of every part of a query, or no longer
-  :k 20       how many answers of each kind; 0 for all
+  :k 20       how many answers of each kind, known and predicted; 0 for all
+  :degree 0.3 the least probability of a prediction that is listed
   :order X    of the concepts: descriptive, probability or similarity
   :sparql     ask in SPARQL, or in Manchester syntax again
   :quit       end (also Ctrl+D)"""
@@ -82,6 +84,8 @@ def command(line: str, question: Question, console: Console) -> Question:
             return replace(question, sparql=not question.sparql)
         case "k", number if number.isascii() and number.isdigit() and len(number) < 8:
             return replace(question, k=int(number) or None)
+        case "degree", number if re.fullmatch(r"[01]?\.?\d{1,6}", number):
+            return replace(question, min_degree=check_degree(float(number)))
         case "order", order if order in Order.__members__.values():
             return replace(question, order=order)
         case "examples", "":

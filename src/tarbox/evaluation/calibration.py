@@ -24,6 +24,7 @@ from tarbox.benchmark.tables import Batch, Lists, QueryTable
 from tarbox.core.ids import Level
 from tarbox.evaluation.metrics import NO_TEMPLATE, in_order
 from tarbox.kb.facts import Ids
+from tarbox.kb.rows import Rows, pair_keys
 from tarbox.models.scorer import Predictor
 from tarbox.query.algebra import Query
 
@@ -33,6 +34,7 @@ WIDTHS: Final = 10
 _Z: Final = 1.959963984540054  # 95% of a normal distribution lie within as many deviations
 _CELLS: Final = 1 << 22  # degrees held at a time
 _FEATURES: Final = 20  # numbers that a predictor may hold per concept
+_WIDTH: Final = 1 << 31  # of pairs as one number: ids are less
 
 Values = NDArray[np.float64]
 
@@ -142,14 +144,16 @@ def predict(
     for ids, asked in _distinct(table):
         for start in range(0, len(ids), size):
             predicted = predictor.predict(asked[0][0].shape, ids[start : start + size])
-            degrees = {Level.ENTITY: predicted.entities, Level.CONCEPT: predicted.concepts}
             for batch, places in asked:
                 here = np.flatnonzero((places >= start) & (places < start + size))
                 names = templates[batch.rows[here]]
                 for name in dict.fromkeys(names.tolist()):
                     own = here[names == name]
-                    scores = degrees[batch.level][places[own] - start]
-                    part = best_predictions(scores, batch.known.take(own), batch.targets.take(own), best)
+                    asked_for = batch.known.take(own), batch.targets.take(own), best
+                    if batch.level is Level.ENTITY:
+                        part = best_predictions(predicted.entities[places[own] - start], *asked_for)
+                    else:
+                        part = best_sparse_predictions(predicted.concepts.take(places[own] - start), *asked_for)
                     found.setdefault((batch.level, name), []).append(part)
                 progress(len(here))
     return {key: Predictions.join(parts) for key, parts in found.items()}
@@ -183,15 +187,31 @@ def best_predictions(degrees: NDArray[Any], known: Lists, targets: Lists, best: 
         return Predictions(np.empty(0), np.empty(0, np.bool_), queries)
     least = np.partition(open_to, size - kept, axis=1)[:, size - kept, None]
     owners, columns = np.nonzero((open_to >= least) & (open_to > 0))
-    values = open_to[owners, columns]
+    return _first(owners, columns, open_to[owners, columns], targets, best)
+
+
+def best_sparse_predictions(degrees: Rows, known: Lists, targets: Lists, best: int = BEST) -> Predictions:
+    """The same of degrees in sparse rows, one for each query; what is not there has 0.
+
+    >>> rows = Rows(np.array([0, 3]), np.array([0, 1, 2]), np.array([1.0, 0.7, 0.2]))
+    >>> best_sparse_predictions(rows, Lists.of([[0]]), Lists.of([[1]])).degrees.tolist()
+    [0.7, 0.2]
+    """
+    owners, columns = degrees.coordinates()
+    values = degrees.values.astype(np.float64)
+    taken = pair_keys(known.owners(), known.values, _WIDTH)
+    open_to = (values > 0) & ~np.isin(pair_keys(owners, columns, _WIDTH), taken)
+    return _first(owners[open_to], columns[open_to], values[open_to], targets, best)
+
+
+def _first(owners: NDArray[Any], columns: NDArray[Any], values: Values, targets: Lists, best: int) -> Predictions:
+    """The `best` candidates of each query, and whether they are targets."""
     order = np.lexsort((columns, -values, owners))
     owners, columns, values = owners[order], columns[order], values[order]
-    turn = np.arange(len(owners)) - np.searchsorted(owners, owners)
-    first = turn < kept
-    owners, columns = owners[first], columns[first]
-    inside = (targets.values >= 0) & (targets.values < size)
-    right = targets.owners()[inside] * size + targets.values[inside]
-    return Predictions(values[first], np.isin(owners * size + columns, right), queries)
+    first = np.arange(len(owners)) - np.searchsorted(owners, owners) < best
+    right = pair_keys(targets.owners(), targets.values, _WIDTH)[targets.values >= 0]
+    true = np.isin(pair_keys(owners[first], columns[first], _WIDTH), right)
+    return Predictions(values[first], true, len(targets))
 
 
 def reliability(found: Predictions, bins: int = BINS) -> Reliability:

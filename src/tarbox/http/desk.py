@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final, ParamSpec, TypeVar, final
 
 from tarbox.core.errors import Overloaded, TarboxError
@@ -17,6 +18,7 @@ from tarbox.http.settings import Bounds
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Answerer
 from tarbox.service.batching import Batcher
+from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.ordering import Order
 
 P = ParamSpec("P")
@@ -45,12 +47,18 @@ class Desk:
         if self._apart is not None:
             await self._apart.open(self._metrics.note_batch)
 
-    async def answer(self, text: str, k: int, sparql: bool, order: Order = Order.DESCRIPTIVE) -> bytes:
+    async def answer(
+        self,
+        text: str,
+        k: int,
+        sparql: bool,
+        order: Order = Order.DESCRIPTIVE,
+        min_degree: float = MIN_DEGREE,
+    ) -> bytes:
         """Both lists of answers as JSON; raises what is wrong with the query."""
-        came = time.perf_counter()
+        asked = Asked(text, None, k, time.perf_counter(), order, min_degree)
         if sparql or len(text) > SHORT:
-            return await self._answer_here(Asked(text, await self.parse(text, sparql), k, came, order))
-        asked = Asked(text, None, k, came, order)
+            return await self._answer_here(replace(asked, query=await self.parse(text, sparql)))
         if self._apart is not None and self._apart.is_ready:
             return await self._apart.ask(asked)
         return await self._answer_here(asked)

@@ -27,6 +27,7 @@ def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
     return {
         "title": kb.title,
         "model": answerer.model,
+        "trained_on": answerer.trained_on,
         "version": __version__,
         "counts": kb.facts.counts(),
         "prefixes": kb.resolver.prefixes,

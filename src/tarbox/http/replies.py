@@ -19,8 +19,10 @@ from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS
 from tarbox.query.render import render
 from tarbox.query.rewrites import plain
-from tarbox.service.answering import CACHED, Answerer, Question
+from tarbox.service.answering import Answerer, Question
 from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.collections import CACHED
+from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
 
@@ -37,6 +39,7 @@ class Asked:
     k: int
     came: float
     order: Order = Order.DESCRIPTIVE
+    min_degree: float = MIN_DEGREE
 
 
 @final
@@ -70,7 +73,7 @@ class Replies:
         except UnknownName:  # of SPARQL, which may say any name
             self.kb.check(query)
             raise
-        return row[0], Question(query, asked.k, asked.text, asked.order, row)
+        return row[0], Question(query, asked.k, asked.text, asked.order, asked.min_degree, row)
 
     def answer(self, batch: Sequence[tuple[Asked, Question]]) -> list[bytes]:
         """The replies to questions, in one call."""
@@ -113,6 +116,7 @@ class Replies:
             f'"entities":[{",".join(map(self.naming.entity, found.entities))}],'
             f'"concepts":[{",".join(map(self.naming.concept, found.concepts))}],'
             f'"entity_count":{found.entity_count},"concept_count":{found.concept_count},'
+            f"{json.dumps(found.count(), separators=(',', ':'))[1:-1]},"
             f'"milliseconds":{milliseconds:.3f}}}'
         ).encode("utf-8", "replace")
 

@@ -16,8 +16,9 @@ from tarbox.http.desk import Desk
 from tarbox.http.problems import MEDIA_TYPE, Problem, Refusal, problem
 from tarbox.http.replies import encode
 from tarbox.http.schemas import (
-    COUNTED,
     FIGURE_1,
+    LEAST,
+    MOST,
     ORDERED,
     AnswerReply,
     AnswerRequest,
@@ -33,6 +34,7 @@ from tarbox.http.schemas import (
 from tarbox.http.settings import MOST_ANSWERS
 from tarbox.service.completion import complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
+from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.ordering import Order
 
 JSON: Final = "application/json"
@@ -75,11 +77,12 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     async def answer(
         query: Text,
         language: Language = Language.MANCHESTER,
-        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=COUNTED)] = 10,
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=MOST)] = 10,
         order: Annotated[Order, Query(description=ORDERED)] = Order.DESCRIPTIVE,
+        min_degree: Annotated[float, Query(ge=0, le=1, description=LEAST)] = MIN_DEGREE,
     ) -> Response:
         """Answer a query with entities and with the concepts that describe them."""
-        return json_reply(await desk.answer(query, k, language is Language.SPARQL, order))
+        return json_reply(await desk.answer(query, k, language is Language.SPARQL, order, min_degree))
 
     @router.post(
         "/answer",
@@ -91,7 +94,7 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     async def answer_posted(request: Annotated[AnswerRequest, Body()]) -> Response:
         """Answer a query that is too long for an address."""
         sparql = request.language is Language.SPARQL
-        return json_reply(await desk.answer(request.query, request.k, sparql, request.order))
+        return json_reply(await desk.answer(request.query, request.k, sparql, request.order, request.min_degree))
 
 
 def _add_queries(router: APIRouter, desk: Desk) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tarbox.http.settings import MOST_ANSWERS
+from tarbox.service.answers import AnswerCounts, Answers
+from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.ordering import Order
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
@@ -16,9 +18,10 @@ ORDERED = (
     "The order of the concepts, known and predicted ones each: by coverage times specificity, by degree, or by the "
     "paper's Jensen-Shannon similarity."
 )
-COUNTED = (
-    "How many answers of each kind. Where a model predicts, half of the places (rounded down) are kept for "
-    "predictions, as far as there are any."
+MOST = "How many answers of each kind: so many known ones, and so many predicted ones."
+LEAST = (
+    "The least degree of a prediction that is listed, where degrees are probabilities; predictions below it, down to "
+    "0.01, are counted."
 )
 
 
@@ -50,15 +53,17 @@ class AnswerRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
     query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
     language: Language = Language.MANCHESTER
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=COUNTED, strict=True)
+    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=MOST, strict=True)
     order: Order = Field(Order.DESCRIPTIVE, description=ORDERED)
+    min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=LEAST)
 
 
 class EntityItem(BaseModel):
     """An entity: `iri` in N-Triples form, `name` as a query can say it.
 
-    `degree` is 1 for a known answer. For a predicted one it is a probability where the model has probabilities
-    (`credo`), else a place between the query's median candidate (0) and its best (1).
+    `degree` is 1 for a known answer, unless it follows from a `not` that a model doubts. For a predicted one it is a
+    probability where the model has probabilities (`credo`), else a place between the query's median candidate (0) and
+    its best (1).
     """
 
     iri: str
@@ -75,8 +80,24 @@ class ConceptItem(EntityItem):
     specificity: float = Field(ge=0, le=1)
 
 
+class CountsByKind(BaseModel):
+    entities: int
+    concepts: int
+
+
+class CountsItem(CountsByKind):
+    """`entities` and `concepts` are the known and the predicted together; `less_likely` are below `min_degree`."""
+
+    known: CountsByKind
+    predicted: CountsByKind
+    less_likely: CountsByKind
+
+
 class AnswerReply(BaseModel):
-    """Both lists of answers; the counts are of all there are: known, or predicted with a degree of 0.01 or more."""
+    """Both lists of answers, the known first. The counts are of all there are, also where fewer are listed.
+
+    `known_count` and `predicted_count` are of entities; `entity_count` and `concept_count` are of both together.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -108,6 +129,7 @@ class AnswerReply(BaseModel):
                     ],
                     "entity_count": 7,
                     "concept_count": 21,
+                    **Answers("", [], [], AnswerCounts(7), AnswerCounts(21)).count(),
                     "milliseconds": 1.2,
                 }
             ]
@@ -120,6 +142,9 @@ class AnswerReply(BaseModel):
     concepts: list[ConceptItem]
     entity_count: int
     concept_count: int
+    known_count: int
+    predicted_count: int
+    counts: CountsItem
     milliseconds: float
 
 
@@ -133,8 +158,7 @@ class Node(BaseModel):
 class Edge(BaseModel):
     """A fact, from the node `source` to the node `target`; `step` is its place in the steps, from zero.
 
-    `degree` is 1 for a known fact. For a predicted one it is the probability that the model gives when it is asked for
-    this fact alone; null where it has no probabilities.
+    `degree` is 1 for a known fact, for a predicted one its probability; null where the model has no probabilities.
     """
 
     source: str
@@ -183,7 +207,7 @@ class ConceptLineItem(BaseModel):
 
 
 class ConceptReply(ConceptLineItem):
-    """A concept with its place in the hierarchy and its strongest members."""
+    """A concept with its place in the hierarchy and its members: known ones, then predicted ones, at most 20 each."""
 
     specificity: float
     parents: list[ConceptLineItem]
@@ -212,6 +236,7 @@ class KnowledgeBaseReply(BaseModel):
 
     title: str
     model: str | None = Field(description="The model that predicts; null where answers are exact.")
+    trained_on: str | None = Field(description="What the model has learnt from; null where that is not told.")
     version: str
     counts: dict[str, int]
     prefixes: dict[str, str]
@@ -229,7 +254,7 @@ class HealthReply(BaseModel):
 
 class SparqlReply(BaseModel):
     """SPARQL 1.1 query results in JSON: `results` of a SELECT, with `degree` and `status` as variables besides the
-    one selected, or the `boolean` of an ASK."""
+    one selected, or the `boolean` of an ASK. Predictions are among them where `predicted=true` asks for them."""
 
     head: dict[str, Any]
     results: dict[str, Any] | None = None

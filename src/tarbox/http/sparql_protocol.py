@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape, quoteattr
@@ -45,13 +45,17 @@ _VARIABLE: Final = re.compile(r"[?$](\w+)")
 @final
 @dataclass(frozen=True, slots=True)
 class SparqlRequest:
-    """A query less its solution modifiers: `limit` is None where it has none. `asks` for yes or no."""
+    """A query less its solution modifiers: `limit` is None where it has none. `asks` for yes or no.
+
+    What follows from the facts is meant, and where `predicted`, what a model predicts as well.
+    """
 
     query: str
     variable: str
     limit: int | None
     offset: int
     asks: bool = False
+    predicted: bool = False
 
 
 def read_parameters(text: str) -> dict[str, list[str]]:
@@ -68,14 +72,18 @@ def read_request(parameters: Mapping[str, Sequence[str]]) -> SparqlRequest:
     given = parameters.get("query", [])
     if len(given) != 1:
         raise QueryError(f"give one parameter 'query', not {len(given)}")
-    return split_modifiers(given[0])
+    predicted = parameters.get("predicted", ["false"])[-1].lower()
+    if predicted not in ("true", "false"):
+        raise QueryError(f"predicted = {predicted!r}: say true or false")
+    return replace(split_modifiers(given[0]), predicted=predicted == "true")
 
 
 def split_modifiers(text: str) -> SparqlRequest:
     """Takes LIMIT and OFFSET, in either order, off the end of a query.
 
-    >>> split_modifiers("SELECT ?x { ?x <urn:p> <urn:a> } LIMIT 5")
-    SparqlRequest(query='SELECT ?x { ?x <urn:p> <urn:a> }', variable='x', limit=5, offset=0, asks=False)
+    >>> request = split_modifiers("SELECT ?x { ?x <urn:p> <urn:a> } LIMIT 5")
+    >>> request.query, request.variable, request.limit, request.offset, request.asks
+    ('SELECT ?x { ?x <urn:p> <urn:a> }', 'x', 5, 0, False)
     """
     taken: dict[str, int] = {}
     rest = text

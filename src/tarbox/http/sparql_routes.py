@@ -39,7 +39,7 @@ _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
 _FORM_SCHEMA: Final = {
     "type": "object",
     "required": ["query"],
-    "properties": {"query": {"type": "string"}},
+    "properties": {"query": {"type": "string"}, "predicted": {"type": "boolean", "default": False}},
     "example": {"query": EXAMPLE},
 }
 _BODY: Final = {
@@ -68,10 +68,11 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
                 openapi_examples={"persons": {"value": EXAMPLE}},
             ),
         ],
+        predicted: Annotated[bool, Query(description="Whether predictions follow what the facts say.")] = False,
         accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
     ) -> Response:
         """Answer a SPARQL query; each solution has `degree` and `status` besides the variable."""
-        del query  # documented here, read with the other parameters
+        del query, predicted  # documented here, read with the other parameters
         return await _respond(desk, bounds, read_parameters(request.url.query), accept)
 
     @router.post(
@@ -111,9 +112,10 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: dict[str, list[str]],
 
 
 def _results(desk: Desk, bounds: Bounds, asked: SparqlRequest, media_type: str) -> Response:
-    """Terms that the knowledge base does not have are in no set, as SPARQL says; a header tells of them.
+    """What follows from the facts, and predictions where they are asked for.
 
-    What a model predicts from terms it has never seen means nothing, so such queries get what follows from the facts.
+    Terms that the knowledge base does not have are in no set, as SPARQL says; a header tells of them. What a model
+    predicts from terms it has never seen means nothing, so such queries get facts only.
     """
     tree, unknown = empty_unknown(
         desk.replies.read_ask(asked.query) if asked.asks else desk.replies.read(asked.query, sparql=True),
@@ -124,8 +126,9 @@ def _results(desk: Desk, bounds: Bounds, asked: SparqlRequest, media_type: str) 
         truth = bool(len(answer_query(tree, desk.kb.index).entities))
         return Response(write_truth(truth, media_type), headers=headers, media_type=media_type)
     most = bounds.rows if asked.limit is None else min(asked.limit, bounds.rows)
-    k = 2 * (asked.offset + most)  # half may be predictions, which come last: so much of the whole list is in its order
-    found = desk.kb.answer(tree, k) if unknown else desk.answerer.answer_many([Question(tree, k)])[0]
-    likely = [answer for answer in found.entities[asked.offset :][:most] if answer.degree > 0]
+    k = asked.offset + most
+    predicts = asked.predicted and not unknown
+    found = desk.answerer.answer_many([Question(tree, k)])[0] if predicts else desk.kb.answer(tree, k)
+    listed = found.entities[asked.offset :][:most]
     headers["X-Total-Count"] = str(found.entity_count)
-    return Response(write_results(asked, likely, media_type), headers=headers, media_type=media_type)
+    return Response(write_results(asked, listed, media_type), headers=headers, media_type=media_type)

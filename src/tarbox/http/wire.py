@@ -34,12 +34,15 @@ _ERRORS: Final = {
 
 def write_questions(asked: Iterable[tuple[int, Asked]], forgotten: Sequence[int]) -> bytes:
     """A frame with numbered questions, and the numbers of those that nobody waits for any more."""
-    questions = [(number, each.text, each.k, each.came, each.order) for number, each in asked]
+    questions = [(number, each.text, each.k, each.came, each.order, each.min_degree) for number, each in asked]
     return _frame({"questions": questions, "forgotten": forgotten}, b"")
 
 
 def read_questions(head: Any) -> tuple[list[tuple[int, Asked]], list[int]]:
-    asked = [(number, Asked(text, None, k, came, Order(order))) for number, text, k, came, order in head["questions"]]
+    asked = [
+        (number, Asked(text, None, k, came, Order(order), min_degree))
+        for number, text, k, came, order, min_degree in head["questions"]
+    ]
     return asked, head["forgotten"]
 
 

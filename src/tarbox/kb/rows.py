@@ -78,6 +78,12 @@ class Rows:
         order = np.argsort(keys, kind="stable")
         return Rows.of_keys(keys[order], width, len(self), None if self.values is None else self.values[order])
 
+    def take(self, rows: Ids | NDArray[np.int64]) -> Rows:
+        """The matrix of the given rows, in their order."""
+        _, places = self.places(rows)
+        offsets = np.append(0, np.cumsum(self.sizes()[rows]))
+        return Rows(offsets, self.columns[places], None if self.values is None else self.values[places])
+
     def gather(self, rows: Ids | NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids]:
         """All columns of the given rows, one after the other, and for each the position in `rows` it came from."""
         origin, places = self.places(rows)

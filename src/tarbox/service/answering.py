@@ -9,42 +9,41 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
 from typing import Final, Protocol, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tarbox.core.ids import Role
-from tarbox.execution.exact import Answer, answer_queries
+from tarbox.execution.exact import answer_queries
 from tarbox.kb.facts import Ids
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
-from tarbox.service.answers import KNOWN, Answers, ConceptAnswer, EntityAnswer
-from tarbox.service.collections import Thing
+from tarbox.service.answers import Answers, EntityAnswer
+from tarbox.service.degrees import MIN_DEGREE, check_count, check_degree
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
-
-CACHED: Final = 1 << 16
-"""How many names are kept at hand; more are looked up again."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query with how many answers of each kind are wanted; None for all of them.
+    """A query with how many answers of each kind are wanted, known and predicted ones each; None for all of them.
 
     `text` is the query as someone wrote it, where someone did: the answers say it again. `order` is that of the
-    concepts. `row` is the shape of the query as it is judged (`tarbox.query.rewrites.plain`) with its ids
-    (`tarbox.execution.rows`), where someone has looked them up.
+    concepts, `min_degree` the least degree of a prediction that is listed, where degrees are probabilities; 0 for all
+    that count (`tarbox.service.degrees.COUNTED`). `row` is the shape of the query as it is answered
+    (`tarbox.query.rewrites.plain`) with its ids (`tarbox.execution.rows`), where someone has looked them up.
     """
 
     query: Query
     k: int | None
     text: str | None = None
     order: Order = Order.DESCRIPTIVE
+    min_degree: float = MIN_DEGREE
     row: tuple[Query, Ids] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_count(self.k)
+        check_degree(self.min_degree)
 
     def said(self) -> str:
         """The query as its answers name it."""
@@ -52,7 +51,10 @@ class Question:
 
 
 class Answerer(Protocol):
-    """Answers questions over one knowledge base. `model` names the model, where one predicts."""
+    """Answers questions over one knowledge base.
+
+    `model` names the model, where one predicts, and `trained_on` says what it has learnt from.
+    """
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -61,11 +63,14 @@ class Answerer(Protocol):
     @property
     def model(self) -> str | None: ...
 
+    @property
+    def trained_on(self) -> str | None: ...
+
     def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
         """The answers to each question, in one call; one question costs no less alone than among others."""
 
     def members(self, concept: str, k: int) -> list[EntityAnswer]:
-        """The strongest members of a concept (a name or an IRI), best first."""
+        """The members of a concept (a name or an IRI): the known, then the predicted, at most `k` each."""
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         """The facts that carry one answer, an entity or a concept by name or IRI."""
@@ -85,11 +90,10 @@ class ExactAnswerer:
     """
 
     model: Final = None
+    trained_on: Final = None
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._kb = kb
-        self._entity = lru_cache(CACHED)(lambda row: _known(kb.entities.at(row)))
-        self._concept = lru_cache(CACHED)(kb.concepts.at)
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -98,34 +102,17 @@ class ExactAnswerer:
     def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
         """Questions of one shape run as one table of ids."""
         found = answer_queries([question.query for question in questions], self._kb.index)
-        return [self._show(question, answer) for question, answer in zip(questions, found, strict=True)]
+        return [
+            self._kb.assemble(question.said(), answer, question.k, question.order)
+            for question, answer in zip(questions, found, strict=True)
+        ]
 
     def members(self, concept: str, k: int) -> list[EntityAnswer]:
         instances = self._kb.index.instances.entities_of[self._kb.concepts.id(concept)]
-        return [self._entity(row) for row in instances[:k].tolist()]
+        return self._kb.list_entities(instances[:k])[:]
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         return explain_answer(query, self._kb, answer, role)
-
-    def _show(self, question: Question, answer: Answer) -> Answers:
-        coverage = answer.coverage()
-        specificity = self._specificity[answer.concepts]
-        order = self._kb.order_known(answer, question.order)[: question.k].tolist()
-        concepts = [self._concept(concept) for concept in answer.concepts[order].tolist()]
-        return Answers(
-            question.said(),
-            [self._entity(row) for row in answer.entities[: question.k].tolist()],
-            [
-                ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, float(coverage[row]), float(specificity[row]))
-                for thing, row in zip(concepts, order, strict=True)
-            ],
-            len(answer.entities),
-            len(answer.concepts),
-        )
-
-    @cached_property
-    def _specificity(self) -> NDArray[np.float64]:
-        return self._kb.index.instances.specificity()
 
 
 def open_answerer(path: str | os.PathLike[str]) -> Answerer:
@@ -153,7 +140,3 @@ def warm_up(answerer: Answerer) -> None:
 def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:
     """The answers to many queries as texts, in one call; raises at the first text that is no query."""
     return answerer.answer_many([Question(answerer.kb.parse(text, sparql), k, text) for text in texts])
-
-
-def _known(thing: Thing) -> EntityAnswer:
-    return EntityAnswer(thing.iri, thing.label)

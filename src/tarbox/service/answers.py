@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final, overload
 
 import pyarrow as pa
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 KNOWN = "known"
 PREDICTED = "predicted"
+ALL_FACTS = "all facts"
+"""What a model was trained on, unless facts were held out."""
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -92,25 +94,62 @@ class AnswerList(Sequence[T_co], Generic[T_co]):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """Both lists of answers to one query.
+class AnswerCounts:
+    """How many answers of one kind there are, also where only the best k are listed.
 
-    `query` is its text; `entity_count` and `concept_count` are how many there are, also where only the best k are
-    given: those known, and those predicted with a degree of 0.01 or more.
+    `predicted` are those with the least degree asked for or more, `less_likely` those below it, down to
+    `tarbox.service.degrees.COUNTED`. A
+    model that only scores ranks every candidate: all that are not known count as predicted.
+    """
+
+    known: int
+    predicted: int = 0
+    less_likely: int = 0
+
+    @property
+    def total(self) -> int:
+        """Those that are worth listing."""
+        return self.known + self.predicted
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Both lists of answers to one query, known ones before predicted ones, and how many there are of each.
+
+    `query` is its text; `extra` stands beside the rest in JSON.
     """
 
     query: str
     entities: Sequence[EntityAnswer]
     concepts: Sequence[ConceptAnswer]
-    entity_count: int
-    concept_count: int
+    entity_counts: AnswerCounts
+    concept_counts: AnswerCounts
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def entity_count(self) -> int:
+        return self.entity_counts.total
+
+    @property
+    def concept_count(self) -> int:
+        return self.concept_counts.total
+
+    def count(self) -> dict[str, Any]:
+        """The counts as JSON has them: of entities in short, then of both kinds."""
+        kinds = {"entities": self.entity_counts, "concepts": self.concept_counts}
+        apart = {part: {kind: getattr(counts, part) for kind, counts in kinds.items()} for part in _COUNTED_APART}
+        return {
+            "known_count": self.entity_counts.known,
+            "predicted_count": self.entity_counts.predicted,
+            "counts": {kind: counts.total for kind, counts in kinds.items()} | apart,
+        }
+
     def to_json(self) -> dict[str, Any]:
-        """A dictionary ready for `json.dumps`: ``query``, ``entities``, ``concepts``, and both counts."""
+        """A dictionary ready for `json.dumps`: ``query``, counts, ``entities``, ``concepts``."""
         return {
             "query": self.query,
-            "counts": {"entities": self.entity_count, "concepts": self.concept_count},
+            **self.count(),
             "entities": [asdict(answer) for answer in self.entities],
             "concepts": [_without_nothing(asdict(answer)) for answer in self.concepts],
             **self.extra,
@@ -133,7 +172,8 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-_SCHEMA = pa.schema(
+_COUNTED_APART: Final = ("known", "predicted", "less_likely")
+_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("level", "iri", "label", "status")]
     + [(name, pa.float64()) for name in ("degree", "coverage", "specificity", "p_value", "q_value")]
 )

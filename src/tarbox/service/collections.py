@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from functools import lru_cache
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.terms import from_ntriples, is_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.names import Name, NameForm
+
+CACHED: Final = 1 << 16
+"""How many names are kept at hand; more are looked up again."""
 
 
 @final
@@ -37,6 +41,7 @@ class Things:
         self._role = role
         self._names: Names = vocabulary.names(role)
         self._resolver = resolver
+        self._kept = lru_cache(CACHED)(self._make)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -56,6 +61,9 @@ class Things:
 
     def at(self, id: int) -> Thing:
         """The thing with this id."""
+        return self._kept(id)
+
+    def _make(self, id: int) -> Thing:
         return Thing(self._role, id, to_ntriples(self._names.iri(id)), self._names.show(id))
 
     def id(self, name: str) -> int:

@@ -10,32 +10,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
-from tarbox.execution.arrays import ArrayAlgebra
-from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
+from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Prediction, Predictor
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
+from tarbox.query.algebra import Query
 from tarbox.query.english import say_each, say_member
 from tarbox.query.phrases import RelationPhrase
 from tarbox.query.rewrites import plain
 from tarbox.service.answers import KNOWN, PREDICTED
-from tarbox.service.convictions import Convictions
-from tarbox.service.judging import LEAST
+from tarbox.service.degrees import COUNTED
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.proofs import FactLookup, Traced, contains, trace
 from tarbox.service.witnesses import (
     AbsenceStep,
     AssertionStep,
     Step,
     SubsumptionStep,
-    Traced,
     TypingStep,
     Walk,
-    contains,
     degree_of,
     is_known,
 )
@@ -81,8 +75,7 @@ class SupportEdge:
     """A fact between two nodes, by their ids.
 
     `status` says whether it is known or predicted, `step` which of the support's steps says it, from zero. `degree`
-    is 1 for a known fact; for a predicted one the probability that the model gives when it is asked for that fact
-    alone, None where it has no probabilities.
+    is 1 for a known fact, for a predicted one its probability; None where the model has no probabilities.
     """
 
     source: str
@@ -106,12 +99,7 @@ class Support:
 
 def explain(query: Query, kb: KnowledgeBase) -> Explanation:
     """The query with the members of each of its parts."""
-    return _shown(trace(query, kb), kb)
-
-
-def trace(query: Query, kb: KnowledgeBase, convictions: Convictions | None = None) -> Traced:
-    """The query with the set of each of its parts, and their degrees where a model believes."""
-    return evaluate(query, _Tracer(ArrayAlgebra(kb.index), convictions))
+    return _shown(trace(query, kb.index), kb)
 
 
 def explain_answer(
@@ -126,111 +114,66 @@ def explain_answer(
     """The facts that carry one answer, an entity or a concept, by name or IRI.
 
     Raises `QueryError` where it is no answer, unless it may be a `predicted` one; `UnknownName` where it is nothing.
-    With a `predictor`, predicted facts are those that it believes most, with their degrees, and what it gives less than
-    `LEAST` is no answer. A model that only scores lists every candidate, so any may be explained.
+    With a `predictor`, predicted facts are the likeliest, with their probabilities, and what it gives less than
+    `COUNTED` is no answer. A model that only scores lists every candidate, so any may be explained.
     """
-    query = plain(query)  # as it is judged
-    convictions = Convictions(predictor) if predictor is not None else None
-    row = (kb.concepts if role is Role.CONCEPT else kb.entities).id(answer)
-    root = trace(query, kb, convictions)
-    walk = Walk(kb.index, convictions)
-    if role is Role.CONCEPT:
-        return _explain_concept(root, kb, row, walk, predicted)
-    degree = None
-    if not root.has(row):
-        prediction = _predict(root.query, kb, convictions)
-        degree = None if prediction is None else prediction.entities[0, row]
-        _refuse(kb.entities.at(row).label, "no facts carry it", predicted, degree)
-    walk.visit(root, row)
-    return _Teller(kb).tell(walk, (Role.ENTITY, row), (), degree)
+    query, things = plain(query), kb.concepts if role is Role.CONCEPT else kb.entities  # as it is answered
+    row = things.id(answer)
+    root = trace(query, kb.index, predictor)
+    proved = _instances(root, kb, row) if role is Role.CONCEPT else [row] if root.has(row) else []
+    prediction = None if proved or predictor is None else predictor.predict(*_one_row(query, kb))
+    degree = None if prediction is None else _degree(prediction, role, row)
+    if not proved:
+        _check_prediction(things.at(row).label, role, predicted, degree)
+    walk = Walk(kb.index, FactLookup(predictor.probabilities) if predictor is not None else None)
+    if role is Role.ENTITY:
+        walk.visit(root, row)
+        return _Teller(kb).tell(walk, (role, row), (), degree)
+    return _Teller(kb).tell(walk, (role, row), (_describe(root, kb, row, walk, proved, prediction),))
 
 
-def _refuse(label: str, reason: str, predicted: bool, degree: float | None) -> None:
+def _instances(root: Traced, kb: KnowledgeBase, concept: int) -> list[int]:
+    """The known answers that are instances of a concept."""
+    instances = kb.index.instances.entities_of[concept]
+    return [row for row in root.value.materialise(len(kb.entities)).tolist() if contains(instances, row)]
+
+
+def _one_row(query: Query, kb: KnowledgeBase) -> tuple[Query, Ids]:
+    shape, ids = encode(query, kb.facts.vocabulary)
+    return shape, ids[None]
+
+
+def _degree(prediction: Prediction, role: Role, row: int) -> float:
+    return prediction.concept(0, row) if role is Role.CONCEPT else float(prediction.entities[0, row])
+
+
+def _check_prediction(label: str, role: Role, predicted: bool, degree: float | None) -> None:
     """Raises `QueryError` for what does not follow from the facts, unless it is predicted."""
+    reason = "none of its instances is one" if role is Role.CONCEPT else "no facts carry it"
     if not predicted:
         raise QueryError(f"{label} is no answer to this query: {reason}")
-    if degree is not None and degree < LEAST:
-        raise QueryError(f"{label} is no answer to this query: {reason}, and its probability is below {LEAST}")
+    if degree is not None and degree < COUNTED:
+        raise QueryError(f"{label} is no answer to this query: {reason}, and its probability is below {COUNTED}")
 
 
-def _explain_concept(root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: bool) -> Support:
-    """Which answers are instances of the concept, then the facts that carry the first of them."""
-    answers = root.value.materialise(len(kb.entities))
-    instances = kb.index.instances.entities_of[concept]
-    inside = [row for row in answers.tolist() if contains(instances, row)]
-    label = kb.concepts.at(concept).label
-    if not inside:
-        prediction = _predict(root.query, kb, walk.convictions)
-        degree = None if prediction is None else prediction.concept(0, concept)
-        _refuse(label, "none of its instances is one", predicted, degree)
-        return _explain_predicted(root, kb, concept, walk, prediction)
-    walk.type(inside[0], concept)
-    walk.visit(root, inside[0])
-    listed = _list([kb.entities.at(row).label for row in inside[:SHOWN]], len(inside))
-    lead = f"{len(inside):,} of {len(answers):,} answers are instances of {label}: {listed}"
-    return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
-
-
-def _explain_predicted(
-    root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, predicted: Prediction | None
-) -> Support:
-    """The member that the model believes in most: its typing, and what makes it an answer."""
-    lead = f"no known answer is an instance of {kb.concepts.at(concept).label}; the model predicts one"
-    if walk.convictions is not None and predicted is not None:
-        member = walk.convictions.member(concept, predicted.entities[0])
-        if member is not None:
-            lead += f", most likely {kb.entities.at(member).label}"
-            walk.type(member, concept)
-            walk.visit(root, member)
-    return _Teller(kb).tell(walk, (Role.CONCEPT, concept), (lead,))
-
-
-def _predict(query: Query, kb: KnowledgeBase, convictions: Convictions | None) -> Prediction | None:
-    """The probabilities of all answers; None where the model has none."""
-    if convictions is None:
-        return None
-    shape, ids = encode(query, kb.facts.vocabulary)
-    return convictions.predictor.predict(shape, ids[None])
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Tracer:
-    """The exact algebra, keeping every set on the way; beside it fuzzy sets, where a model believes."""
-
-    inner: ArrayAlgebra
-    fuzzy: Convictions | None = None
-
-    def entity(self, name: str) -> Traced:
-        degrees = self.fuzzy and self.fuzzy.entity(name)
-        return Traced(Entity(name), self.inner.entity(name), (), degrees)
-
-    def concept(self, name: str) -> Traced:
-        degrees = self.fuzzy and self.fuzzy.concept(name)
-        return Traced(Concept(name), self.inner.concept(name), (), degrees)
-
-    def exists(self, relation: str, direction: Direction, operand: Traced) -> Traced:
-        value = self.inner.exists(relation, direction, operand.value)
-        degrees = self.fuzzy and self.fuzzy.exists(relation, direction, *_degrees([operand]))
-        return Traced(Exists(relation, direction, operand.query), value, (operand,), degrees)
-
-    def intersection(self, operands: Sequence[Traced]) -> Traced:
-        value = self.inner.intersection([operand.value for operand in operands])
-        degrees = self.fuzzy and self.fuzzy.intersection(_degrees(operands))
-        return Traced(And(tuple(operand.query for operand in operands)), value, tuple(operands), degrees)
-
-    def union(self, operands: Sequence[Traced]) -> Traced:
-        value = self.inner.union([operand.value for operand in operands])
-        degrees = self.fuzzy and self.fuzzy.union(_degrees(operands))
-        return Traced(Or(tuple(operand.query for operand in operands)), value, tuple(operands), degrees)
-
-    def complement(self, operand: Traced) -> Traced:
-        degrees = self.fuzzy and self.fuzzy.complement(*_degrees([operand]))
-        return Traced(Not(operand.query), self.inner.complement(operand.value), (operand,), degrees)
-
-
-def _degrees(operands: Sequence[Traced]) -> list[NDArray[np.float32]]:
-    return [operand.degrees for operand in operands if operand.degrees is not None]
+def _describe(
+    root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, proved: Sequence[int], prediction: Prediction | None
+) -> str:
+    """Which answers are instances of the concept; the walk shows why the first of them, or the likeliest, is one."""
+    label, member = kb.concepts.at(concept).label, proved[0] if proved else None
+    if proved:
+        listed = _list([kb.entities.at(row).label for row in proved[:SHOWN]], len(proved))
+        count = len(root.value.materialise(len(kb.entities)))
+        lead = f"{len(proved):,} of {count:,} answers are instances of {label}: {listed}"
+    else:
+        lead = f"no known answer is an instance of {label}; the model predicts one"
+        if walk.lookup is not None and prediction is not None:
+            member = walk.lookup.member(concept, prediction.entities[0])
+            lead += "" if member is None else f", most likely {kb.entities.at(member).label}"
+    if member is not None:
+        walk.type(member, concept)
+        walk.visit(root, member)
+    return lead
 
 
 _Key = tuple[Role, int]
@@ -244,15 +187,15 @@ class _Teller:
     kb: KnowledgeBase
     nodes: dict[_Key, SupportNode] = field(default_factory=dict)
 
-    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...], degree: np.float32 | None = None) -> Support:
+    def tell(self, walk: Walk, answer: _Key, lead: tuple[str, ...], degree: float | None = None) -> Support:
         """`degree` is that of the answer, where it has one; steps are marked where not all of them are known."""
         self._node(answer, "answer")
         for entity in sorted(walk.named):
             self._node((Role.ENTITY, entity), "entity")
         edges = tuple(edge for number, step in enumerate(walk.steps, len(lead)) for edge in self._edges(step, number))
         mixed = not all(is_known(step) for step in walk.steps)
-        said = {step: self._say(step) + (_mark(step) if mixed else "") for step in walk.steps}
-        sentence = self._sentence(said, answer, lead, None if degree is None else float(degree))
+        said = {step: self._say(step) + (_mark(step) if mixed or _is_doubtful(step) else "") for step in walk.steps}
+        sentence = self._sentence(said, answer, lead, degree)
         return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *said.values()))
 
     def _sentence(self, steps: Mapping[Step, str], answer: _Key, lead: tuple[str, ...], degree: float | None) -> str:
@@ -312,9 +255,16 @@ class _Teller:
 
 
 def _mark(step: Step) -> str:
-    """What tells a known step from a predicted one, with its probability."""
+    """What tells a known step from a predicted one, with its probability; of a known one where a model doubts it."""
     degree = degree_of(step)
-    return f" ({KNOWN})" if is_known(step) else f" ({PREDICTED}{'' if degree is None else f', {_number(degree)}'})"
+    told = "" if degree is None or (is_known(step) and not _is_doubtful(step)) else f", {_number(degree)}"
+    return f" ({KNOWN if is_known(step) else PREDICTED}{told})"
+
+
+def _is_doubtful(step: Step) -> bool:
+    """Whether no fact says what a model takes for possible: that an entity is in a part it must not be in."""
+    degree = degree_of(step)
+    return isinstance(step, AbsenceStep) and degree is not None and degree < 1 - COUNTED
 
 
 def _number(degree: float) -> str:

@@ -16,7 +16,6 @@ from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.terms import to_ntriples
 from tarbox.query.algebra import Query
 from tarbox.query.drawing import draw
 from tarbox.query.english import describe
@@ -24,6 +23,7 @@ from tarbox.query.manchester import DEFAULT_LIMITS, Limits, parse
 from tarbox.query.render import render
 from tarbox.service.answers import (
     KNOWN,
+    AnswerCounts,
     AnswerList,
     Answers,
     ConceptAnswer,
@@ -31,6 +31,7 @@ from tarbox.service.answers import (
     to_frame,
 )
 from tarbox.service.collections import Thing, Things, tables
+from tarbox.service.degrees import check_count
 from tarbox.service.enrichment import adjust, upper_tail
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity
 
@@ -98,7 +99,7 @@ class KnowledgeBase:
         from tarbox.execution.exact import answer_query
 
         found = answer_query(self._tree(query, sparql), self.index)
-        return self._answers(query, found, k, Order.of(order))
+        return self.assemble(_text(query), found, k, Order.of(order))
 
     def answer_many(
         self,
@@ -113,10 +114,9 @@ class KnowledgeBase:
         """
         from tarbox.execution.exact import answer_queries
 
-        given = list(queries)
+        given, chosen = list(queries), Order.of(order)
         found = answer_queries([self._tree(query, sparql) for query in given], self.index)
-        chosen = Order.of(order)
-        return [self._answers(query, answer, k, chosen) for query, answer in zip(given, found, strict=True)]
+        return [self.assemble(_text(query), answer, k, chosen) for query, answer in zip(given, found, strict=True)]
 
     def describe_set(self, entities: Iterable[str]) -> Answers:
         """The concepts that describe a list of entities (IRIs, labels or other names), the most surprising first.
@@ -142,7 +142,8 @@ class KnowledgeBase:
         ]
         listed = "{" + ", ".join(thing.iri for thing in map(self.entities.at, members.tolist())) + "}"
         extra = {"correction": "Benjamini-Hochberg", "tests": len(tested), "population": instances.typed_entities()}
-        return Answers(listed, self._entity_answers(members), ordered, len(members), len(ordered), extra)
+        sizes_of = AnswerCounts(len(members)), AnswerCounts(len(ordered))
+        return Answers(listed, self.list_entities(members), ordered, *sizes_of, extra)
 
     def assertions(self, about: str | None = None) -> Iterator[tuple[Thing, Thing, Thing]]:
         """(head, relation, tail) of every assertion, or of those that name the entity `about`."""
@@ -191,34 +192,30 @@ class KnowledgeBase:
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
-    def order_known(self, found: Answer, order: Order) -> NDArray[np.int64]:
-        """[B] the places of the concepts of an answer in some order, best first."""
-        instances = self.index.instances.entities_of.sizes()
+    def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
+        """What follows from the facts, as it is shown; `said` is the text of the query."""
+        coverage, instances = found.coverage(), self.index.instances.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
-            found.coverage(),
+            coverage,
             self._specificity[found.concepts],
             lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
         )
-        return described.sort(order, np.arange(len(found.concepts)))
-
-    def _answers(self, query: str | Query, found: Answer, k: int | None, order: Order) -> Answers:
-        coverage = found.coverage()
-        ordered = self.order_known(found, order)[:k]
+        ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
         return Answers(
-            query if isinstance(query, str) else render(query),
-            self._entity_answers(found.entities[:k]),
+            said,
+            self.list_entities(found.entities[:k]),
             [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in ordered.tolist()],
-            len(found.entities),
-            len(found.concepts),
+            AnswerCounts(len(found.entities)),
+            AnswerCounts(len(found.concepts)),
         )
 
-    def _entity_answers(self, ids: Ids) -> AnswerList[EntityAnswer]:
-        names = self.facts.vocabulary.entities
+    def list_entities(self, ids: Ids) -> AnswerList[EntityAnswer]:
+        """Known answers."""
 
         def make(row: int) -> EntityAnswer:
-            number = int(ids[row])
-            return EntityAnswer(to_ntriples(names.iri(number)), names.show(number))
+            thing = self.entities.at(int(ids[row]))
+            return EntityAnswer(thing.iri, thing.label)
 
         return AnswerList(len(ids), make)
 
@@ -228,3 +225,7 @@ class KnowledgeBase:
         thing = self.concepts.at(concept)
         specificity = float(self._specificity[concept])
         return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, specificity, p_value, q_value)
+
+
+def _text(query: str | Query) -> str:
+    return query if isinstance(query, str) else render(query)

@@ -18,7 +18,7 @@ from tarbox.core.errors import QueryError
 
 if TYPE_CHECKING:
     from tarbox.kb.facts import Ids
-    from tarbox.models.probabilities import Edges
+    from tarbox.kb.rows import Rows
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -86,18 +86,16 @@ def crisp_similarity(counts: Ids, answers: int, instances: NDArray[np.int64]) ->
     return _similarity(counts * _shared(np.float64(p), q))
 
 
-def fuzzy_similarity(degrees: NDArray[np.float32], typings: Edges, totals: Floats) -> Floats:
+def fuzzy_similarity(degrees: NDArray[np.float32], typings: Rows, totals: Floats) -> Floats:
     """[C] the similarity of a fuzzy set with the fuzzy sets of concepts.
 
     `typings` has the concepts of each entity, `totals` [C] the sums of the degrees of each concept's members.
     """
     members = np.flatnonzero(degrees >= LEAST_MEMBER)
-    sizes = typings.offsets[members + 1] - typings.offsets[members]
-    origin = np.repeat(members, sizes)
-    places = np.arange(len(origin)) + np.repeat(typings.offsets[members] - (np.cumsum(sizes) - sizes), sizes)
+    origin, places = typings.places(members)
     concepts = typings.columns[places]
-    p = degrees[origin].astype(np.float64) / max(float(degrees[members].sum(dtype=np.float64)), 1e-12)
-    q = typings.degrees[places] / totals[concepts]
+    p = degrees[members[origin]].astype(np.float64) / max(float(degrees[members].sum(dtype=np.float64)), 1e-12)
+    q = typings.values[places] / totals[concepts]
     return _similarity(np.bincount(concepts, _shared(p, q), len(totals)).astype(np.float64))
 
 

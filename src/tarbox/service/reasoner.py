@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,37 +18,37 @@ from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Predictor, Scorer
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
-from tarbox.service.answering import CACHED, Question
-from tarbox.service.answers import KNOWN, PREDICTED, Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.answering import Question
+from tarbox.service.answers import ALL_FACTS, Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.explanations import Support, explain_answer
-from tarbox.service.judging import Candidates, Judged, judge_of
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Descriptions, Order
+from tarbox.service.ranking import Candidates, Chosen, QueryCandidates, ranker_of
 
 if TYPE_CHECKING:
     from tarbox.models.saved import SavedRun
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 _CELLS: Final = 1 << 23
+TRAINING_SPLIT: Final = "the training split of a benchmark"
 
 
 @final
 class Reasoner:
-    """Answers with what follows from the training facts (`known`, degree 1) and with what the model predicts.
+    """Answers with what follows from the facts it was trained on (`known`), and with what the model predicts.
 
-    Where the model has probabilities (`tarbox.models.scorer.Predictor`, such as `credo`), the degree of a predicted
-    answer is one, and answers below 0.01 are left out. For any other model it is where the answer's score lies between
-    the query's median candidate (0) and its best (1): an order within one query, not a probability. A concept's is
-    never above a super-concept's. Where more answers are known than fit, half of the places are kept for predictions.
+    Where the model has probabilities (`tarbox.models.scorer.Predictor`, such as `credo`), degrees are these: a known
+    answer has 1, unless it follows from a `not` that the model doubts. Predictions are listed from a least degree on
+    (`tarbox.service.degrees.MIN_DEGREE`). For any other model a degree is where the answer's score lies between the
+    query's median candidate (0) and its best (1): an order within one query, not a probability. A concept's is never
+    above a super-concept's. `trained_on` says what the facts are, where that is told.
     """
 
-    def __init__(self, kb: KnowledgeBase, scorer: Scorer, model: str) -> None:
-        self._kb, self._model = kb, model
+    def __init__(self, kb: KnowledgeBase, scorer: Scorer, model: str, trained_on: str | None = None) -> None:
+        self._kb, self._model, self._trained_on = kb, model, trained_on
         self._scorer = scorer
-        self._judge = judge_of(scorer, kb.index)
-        self._entity = lru_cache(CACHED)(kb.entities.at)
-        self._concept = lru_cache(CACHED)(kb.concepts.at)
+        self._ranker = ranker_of(scorer, kb.index)
 
     @classmethod
     def load(cls, run: str | os.PathLike[str], device: str = "cpu") -> Reasoner:
@@ -58,7 +58,8 @@ class Reasoner:
         saved = open_run(run)
         scorer = saved.scorer(device)
         index = scorer.index if isinstance(scorer, Predictor) else None
-        return cls(KnowledgeBase(saved.facts, title_of(saved), index), scorer, saved.model_name)
+        kb = KnowledgeBase(saved.facts, title_of(saved), index)
+        return cls(kb, scorer, saved.model_name, trained_on(saved.description))
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -68,14 +69,23 @@ class Reasoner:
     def model(self) -> str:
         return self._model
 
+    @property
+    def trained_on(self) -> str | None:
+        return self._trained_on
+
     def answer(
-        self, query: str | Query, k: int | None = 10, sparql: bool = False, order: str = Order.DESCRIPTIVE
+        self,
+        query: str | Query,
+        k: int | None = 10,
+        sparql: bool = False,
+        order: str = Order.DESCRIPTIVE,
+        min_degree: float = MIN_DEGREE,
     ) -> Answers:
-        """Both lists of answers, at most `k` each, known ones first.
+        """Both lists of answers: at most `k` known ones each, then at most `k` predictions of `min_degree` or more.
 
         `order` is that of the concepts (`tarbox.service.ordering.Order`): descriptive, probability or similarity.
         """
-        return self.answer_many([query], k, sparql, order)[0]
+        return self.answer_many([query], k, sparql, order, min_degree)[0]
 
     def answer_many(
         self,
@@ -83,12 +93,21 @@ class Reasoner:
         k: int | None = 10,
         sparql: bool = False,
         order: str = Order.DESCRIPTIVE,
+        min_degree: float = MIN_DEGREE,
     ) -> list[Answers]:
         """The answers to each question; those of one shape go through the model together.
 
-        Texts and queries are asked with `k`, `sparql` and `order`; a `Question` has its own.
+        Texts and queries are asked with `k`, `sparql`, `order` and `min_degree`; a `Question` has its own.
         """
-        asked = [self._question(question, k, sparql, Order.of(order)) for question in questions]
+        made = partial(Question, k=k, order=Order.of(order), min_degree=min_degree)
+        asked = [
+            each
+            if isinstance(each, Question)
+            else made(self._kb.parse(each, sparql), text=each)
+            if isinstance(each, str)
+            else made(each)
+            for each in questions
+        ]
         rows: dict[Query, list[tuple[int, Ids]]] = {}
         for row, question in enumerate(asked):
             shape, ids = question.row or encode(plain(question.query), self._kb.facts.vocabulary)
@@ -96,90 +115,69 @@ class Reasoner:
         found: dict[int, Answers] = {}
         for shape, places in rows.items():
             for part in self._blocks(places):
-                judged = self._judge.judge(shape, np.stack([ids for _, ids in part]))
-                for (row, _), each in zip(part, judged, strict=True):
-                    found[row] = self._answer(asked[row], each)
+                ranked = self._ranker.rank(shape, np.stack([ids for _, ids in part]))
+                for (row, _), candidates in zip(part, ranked, strict=True):
+                    found[row] = self._answer(asked[row], candidates)
         return [found[row] for row in range(len(asked))]
 
-    def members(self, concept: str, k: int | None = None) -> list[EntityAnswer]:
-        """The members of a concept by degree, known or predicted: the paper's case study."""
-        number = self._kb.concepts.id(concept)
-        judged = self._judge.judge(Concept("?c1"), np.array([[number]], np.int32))[0]
-        return self._entities(*self._choose_entities(judged.entities, k), judged.entities)
+    def members(self, concept: str, k: int | None = None, min_degree: float = MIN_DEGREE) -> list[EntityAnswer]:
+        """The members of a concept by degree, the paper's case study: at most `k` known and `k` predicted ones."""
+        number = np.array([[self._kb.concepts.id(concept)]], np.int32)
+        candidates = self._ranker.rank(Concept("?c1"), number)[0].entities
+        return self._entities(candidates, candidates.choose_by_score(k, check_degree(min_degree)))
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.
 
-        A model that believes names the facts it believes, with their degrees.
+        A model with probabilities names the likeliest facts, with theirs.
         """
         predictor = self._scorer if isinstance(self._scorer, Predictor) else None
         return explain_answer(query, self._kb, answer, role, predicted=True, predictor=predictor)
-
-    def _question(self, asked: Question | str | Query, k: int | None, sparql: bool, order: Order) -> Question:
-        match asked:
-            case Question():
-                return asked
-            case str():
-                return Question(self._kb.parse(asked, sparql), k, asked, order)
-            case _:
-                return Question(asked, k, order=order)
 
     def _blocks(self, places: Sequence[tuple[int, Ids]]) -> Iterator[Sequence[tuple[int, Ids]]]:
         """As many at a time as memory is meant for."""
         step = max(1, _CELLS // max(len(self._kb.entities), 20 * len(self._kb.concepts), 1))
         return (places[start : start + step] for start in range(0, len(places), step))
 
-    def _answer(self, question: Question, judged: Judged) -> Answers:
-        chosen = self._choose_entities(judged.entities, question.k)
-        entities = self._entities(*chosen, judged.entities)
-        coverage = judged.coverage if judged.coverage is not None else self._coverage(np.concatenate(chosen))
-        concepts = self._concepts(judged, coverage, question)
+    def _answer(self, question: Question, candidates: QueryCandidates) -> Answers:
+        entities = candidates.entities.choose_by_score(question.k, question.min_degree)
+        coverage = self._coverage(entities) if candidates.coverage is None else candidates.coverage
+        known = candidates.concepts.known
+        coverage[known] = candidates.exact.coverage()
+        described = Descriptions(candidates.concepts.degrees, coverage, self._specificity, candidates.similarity)
+        keys = candidates.predicted_keys(question.order, described)
+        ordered = described.sort(question.order, known)
+        concepts = candidates.concepts.choose(ordered, keys, question.k, question.min_degree)
         return Answers(
             question.said(),
-            entities,
-            concepts,
-            max(judged.entities.count, len(entities)),
-            max(judged.concepts.count, len(concepts)),
+            self._entities(candidates.entities, entities),
+            self._concepts(candidates.concepts, concepts, coverage),
+            entities.counts,
+            concepts.counts,
+            {} if self._trained_on is None else {"trained_on": self._trained_on},
         )
 
-    def _choose_entities(self, candidates: Candidates, k: int | None) -> tuple[Places, Places]:
-        known = candidates.known
-        ordered = known[np.argsort(-candidates.scores[known], kind="stable")]
-        return candidates.choose(ordered, candidates.scores, k)
-
-    def _entities(self, known: Places, predicted: Places, candidates: Candidates) -> list[EntityAnswer]:
+    def _entities(self, candidates: Candidates, chosen: Chosen) -> list[EntityAnswer]:
         return [
-            EntityAnswer(thing.iri, thing.label, degree, status)
-            for rows, status in ((known, KNOWN), (predicted, PREDICTED))
-            for row, degree in zip(rows.tolist(), candidates.degrees[rows].tolist(), strict=True)
-            for thing in [self._entity(row)]
+            EntityAnswer(thing.iri, thing.label, float(candidates.degrees[row]), status)
+            for row, status in chosen.rows()
+            for thing in [self._kb.entities.at(row)]
         ]
 
-    def _concepts(self, judged: Judged, coverage: Floats, question: Question) -> list[ConceptAnswer]:
-        """Known concepts, then predicted ones, both in the order that is asked for."""
-        candidates = judged.concepts
-        known = candidates.known
-        coverage[known] = judged.exact.coverage()
-        described = Descriptions(candidates.degrees, coverage, self._specificity, judged.similarity)
-        ordered = described.sort(question.order, known)
-        chosen = candidates.choose(ordered, judged.predicted_keys(question.order, described), question.k)
+    def _concepts(self, candidates: Candidates, chosen: Chosen, coverage: Floats) -> list[ConceptAnswer]:
+        told = candidates.degrees, coverage, self._specificity
         return [
             ConceptAnswer(thing.iri, thing.label, degree, status, covered, specificity)
-            for rows, status in zip(chosen, (KNOWN, PREDICTED), strict=True)
-            for row, degree, covered, specificity in zip(
-                rows.tolist(),
-                candidates.degrees[rows].tolist(),
-                coverage[rows].tolist(),
-                self._specificity[rows].tolist(),
-                strict=True,
-            )
-            for thing in [self._concept(row)]
+            for row, status in chosen.rows()
+            for thing in [self._kb.concepts.at(row)]
+            for degree, covered, specificity in [[float(values[row]) for values in told]]
         ]
 
-    def _coverage(self, entities: Places) -> Floats:
-        """[C] the share of these entities inside each concept."""
-        _, inside = self._kb.index.instances.concepts_of.gather(entities.astype(np.int32))
-        return np.bincount(inside, minlength=len(self._kb.concepts)) / max(len(entities), 1)
+    def _coverage(self, entities: Chosen) -> Floats:
+        """[C] the share of the entities shown inside each concept."""
+        shown = np.concatenate([entities.known, entities.predicted])
+        _, inside = self._kb.index.instances.concepts_of.gather(shown)
+        return np.bincount(inside, minlength=len(self._kb.concepts)) / max(len(shown), 1)
 
     @cached_property
     def _specificity(self) -> Floats:
@@ -195,3 +193,16 @@ def title_of(saved: SavedRun) -> str:
         *(folder.name for folder in (benchmark, saved.path.resolve(), benchmark.parent)),
     ]
     return next((name for name in names if name not in UNTOLD), saved.path.name)
+
+
+def trained_on(description: Mapping[str, Any]) -> str:
+    """What a run has learnt from, by its run.json; those of before `source` were trained on a benchmark.
+
+    >>> trained_on({"source": {"kind": "benchmark", "held_out": 1200}})
+    'the training split of a benchmark: 1,200 facts were held out'
+    """
+    source = description.get("source", {})
+    if source.get("kind") == "store":
+        return ALL_FACTS
+    held_out = source.get("held_out")
+    return TRAINING_SPLIT if held_out is None else f"{TRAINING_SPLIT}: {held_out:,} facts were held out"

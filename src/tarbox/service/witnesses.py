@@ -7,8 +7,8 @@
         ∃ uses⁻: Google uses neural networks                             -> a fact
 
 Every edge found is an asserted fact: an assertion, a typing, or a step of a chain of subsumptions. Where there is no
-fact, since a model predicts the answer, the walk goes on with an edge that is `predicted`: the strongest that the model
-believes, with its degree (`tarbox.service.convictions`), or to any member of the part where a model only scores.
+fact, since a model predicts the answer, the walk goes on with an edge that is `predicted`: the likeliest, with its
+probability (`tarbox.service.proofs`), or to any member of the part where a model only scores.
 """
 
 from __future__ import annotations
@@ -20,33 +20,13 @@ from itertools import pairwise
 from typing import TypeAlias, assert_never, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
-from tarbox.execution.arrays import ArraySet
 from tarbox.execution.graph import Graph, Index
 from tarbox.execution.rows import EVERYTHING, directed, name_id
 from tarbox.kb.facts import Facts, Ids
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
-from tarbox.service.convictions import Convictions
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A set, the query it is the meaning of, and the sets it was made from; `degrees` [E] as a model believes."""
-
-    query: Query
-    value: ArraySet
-    parts: tuple[Traced, ...] = ()
-    degrees: NDArray[np.float32] | None = None
-
-    def has(self, entity: int) -> bool:
-        return contains(self.value.members, entity) is not self.value.complemented
-
-    def degree(self, entity: int) -> float:
-        """1 for a member, else the degree that the model gives it, where one does."""
-        return 1.0 if self.has(entity) else 0.0 if self.degrees is None else float(self.degrees[entity])
+from tarbox.service.proofs import FactLookup, Traced, contains
 
 
 @final
@@ -88,11 +68,12 @@ class SubsumptionStep:
 @final
 @dataclass(frozen=True, slots=True)
 class AbsenceStep:
-    """An entity is not in a part of the query: no fact says that it is."""
+    """An entity is not in a part of the query: no fact says that it is. `degree` is what a model leaves of that."""
 
     entity: int
     part: Query
     known: bool
+    degree: float | None = None
 
 
 Step: TypeAlias = AssertionStep | TypingStep | SubsumptionStep | AbsenceStep
@@ -104,8 +85,10 @@ def is_known(step: Step) -> bool:
 
 
 def degree_of(step: Step) -> float | None:
-    """How far a step is predicted: 1 where it is known; None where no model says."""
-    return 1.0 if is_known(step) else step.degree if isinstance(step, AssertionStep | TypingStep) else None
+    """The probability of a step; 1 for a known fact, None where no model says."""
+    if isinstance(step, AbsenceStep):
+        return step.degree
+    return 1.0 if isinstance(step, SubsumptionStep) or step.known else step.degree
 
 
 @final
@@ -113,11 +96,11 @@ def degree_of(step: Step) -> float | None:
 class Walk:
     """One walk; `steps` are in the order of the walk, each once. `named` are the entities that the query names.
 
-    With `convictions` the sets are traced with degrees.
+    With a `lookup` the sets are traced with degrees.
     """
 
     index: Index
-    convictions: Convictions | None = None
+    lookup: FactLookup | None = None
     steps: dict[Step, None] = field(default_factory=dict)
     named: set[int] = field(default_factory=set)
 
@@ -130,7 +113,7 @@ class Walk:
     def type(self, entity: int, concept: int) -> None:
         """Adds the typing of an entity and the chain of subsumptions that leads to the concept."""
         chain = typing_chain(self.index.facts, entity, concept)
-        degree = self.convictions.typing(entity, concept) if self.convictions and not chain else None
+        degree = self.lookup.typing(entity, concept) if self.lookup and not chain else None
         self._add(TypingStep(entity, chain[0] if chain else concept, bool(chain), degree))
         for sub, above in pairwise(chain):
             self._add(SubsumptionStep(sub, above))
@@ -149,51 +132,42 @@ class Walk:
             case And():
                 yield from ((operand, entity) for operand in part.parts)
             case Or():
-                yield max(part.parts, key=lambda operand: (operand.has(entity), operand.degree(entity))), entity
+                yield max(part.parts, key=lambda operand: (operand.has(entity), operand.degree(entity) or 0.0)), entity
             case Not(operand):
-                self._add(AbsenceStep(entity, operand, part.has(entity)))
+                self._add(AbsenceStep(entity, operand, part.has(entity), part.degree(entity)))
             case _:
                 assert_never(part.query)
 
     def _follow(self, part: Traced, query: Exists, entity: int) -> Iterator[tuple[Traced, int]]:
         relation = name_id(Role.RELATION, query.relation, self.index.facts.vocabulary)
-        operand = part.parts[0]
-        near = neighbours(self.index.graph, entity, directed(relation, query.direction.opposite))
+        operand, way = part.parts[0], directed(relation, query.direction.opposite)
+        near = neighbours(self.index.graph, entity, way)
         fit = [other for other in near.tolist() if operand.has(other)]
-        predicted = None if fit else self._believed(operand, query.direction, (relation, entity))
-        witness = fit[0] if fit else self._stand_in(operand, near) if predicted is None else predicted
+        chosen = None if fit else self._predict(operand, way, entity)
+        witness, degree = (fit[0], None) if fit else chosen or self._stand_in(operand, near)
         if witness is None:
             return
         head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
-        known, degree = bool(fit) or contains(near, witness), None
-        if self.convictions is not None and predicted is not None and not known:
-            degree = self.convictions.link(relation, query.direction, entity, witness)
-        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), degree))
+        known = contains(near, witness)
+        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), None if known else degree))
         yield operand, witness
 
-    def _believed(self, operand: Traced, direction: Direction, edge: tuple[int, int]) -> int | None:
-        """The witness that the model believes most; None where it believes none."""
-        if self.convictions is None or operand.degrees is None:
+    def _predict(self, operand: Traced, way: int, entity: int) -> tuple[int, float] | None:
+        """The likeliest witness with the probability of the fact; None where none is predicted."""
+        if self.lookup is None or operand.degrees is None:
             return None
-        relation, entity = edge
-        return self.convictions.witness(relation, direction, entity, operand.degrees)
+        return self.lookup.witness(way, entity, operand.degrees)
 
-    def _stand_in(self, operand: Traced, near: Ids) -> int | None:
+    def _stand_in(self, operand: Traced, near: Ids) -> tuple[int | None, None]:
         """A member of the operand where no neighbour is one; else a neighbour, whose membership is then predicted."""
         members = operand.value.materialise(self.index.entities)
         for found in (members, near):
             if len(found):
-                return int(found[0])
-        return None
+                return int(found[0]), None
+        return None, None
 
     def _add(self, step: Step) -> None:
         self.steps.setdefault(step)
-
-
-def contains(members: Ids, entity: int) -> bool:
-    """Whether increasing ids hold one."""
-    place = int(np.searchsorted(members, entity))
-    return place < len(members) and int(members[place]) == entity
 
 
 def neighbours(graph: Graph, node: int, directed_relation: int) -> Ids:

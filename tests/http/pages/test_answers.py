@@ -63,20 +63,49 @@ def test_concepts_show_degree_coverage_and_specificity(visit: Open, academia: Kn
     assert shares == pytest.approx([concept.coverage for concept in expected], abs=0.02)
 
 
-def test_predicted_answers_are_told_apart(visit: Open) -> None:
-    page = (seen := visit()).page
+def pretend(page: Any, known: int, less_likely: int) -> None:
+    """Makes the server's replies those of a run: all but the first `known` of each list are predicted."""
+
+    def describe(route: Any) -> None:
+        told = "the training split of a benchmark: 12 facts were held out"
+        route.fulfill(json={**route.fetch().json(), "model": "credo", "trained_on": told})
 
     def predict(route: Any) -> None:
         content = route.fetch().json()
-        for row, answer in enumerate([*content["entities"][4:], *content["concepts"][4:]]):
-            answer.update(status="predicted", degree=0.91 - 0.04 * row)
+        for kind in ("entities", "concepts"):
+            for row, answer in enumerate(content[kind][known:]):
+                answer.update(status="predicted", degree=0.91 - 0.04 * row)
+            counts = {"known": known, "predicted": len(content[kind][known:]), "less_likely": less_likely}
+            for part, count in counts.items():
+                content["counts"][part][kind] = count
         route.fulfill(json=content)
 
+    page.route("**/api/kb", describe)
     page.route("**/api/answer", predict)
+
+
+def test_predicted_answers_are_a_list_of_their_own(visit: Open) -> None:
+    page = (seen := visit()).page
+    pretend(page, known=4, less_likely=12)
     seen.ask()
     assert seen.texts("#entities .badge") == ["known"] * 4 + ["predicted"] * 6
+    assert [page.locator(f"#entities .rows >> nth={place} >> .row").count() for place in (0, 1)] == [4, 6]
+    assert seen.texts("#entities .total") == ["4 known"]
+    assert seen.texts("#entities .part") == seen.texts("#concepts .part") == ["6 predicted (12 less likely)"]
     assert seen.texts("#entities .measure")[4].split()[-1] == "0.91"
+    summary = page.locator("#summary").inner_text()
+    assert summary.startswith("4 known entities (6 predicted) and 4 known concepts (6 predicted) in ")
+    told = "predictions by credo, trained on the training split of a benchmark: 12 facts were held out"
+    assert told in page.locator("#counts").inner_text()
     seen.shoot("predicted")
+
+
+def test_the_page_says_that_nothing_is_predicted(visit: Open) -> None:
+    page = (seen := visit()).page
+    pretend(page, known=10, less_likely=82)
+    seen.ask()
+    assert seen.texts("#entities .part") == ["None predicted (82 less likely)"]
+    assert set(seen.texts("#entities .badge")) == {"known"}
 
 
 def test_explanation_of_an_entity(visit: Open) -> None:

@@ -30,27 +30,30 @@ export class AnswerList {
     this.#section.addEventListener("keydown", (event) => moveFocus(event, this.#section));
   }
 
-  /** Shows the first `items` of `total`; the focus goes to row `focus` where one is given. */
-  show(items, total, focus = -1) {
+  /**
+   * Shows known answers, and where a model predicts its predictions in a list of their own. `counts` says how many there
+   * are of each (`known`, `predicted`, `less_likely`). The focus goes to the answer `focus`, an IRI, where one is
+   * given.
+   */
+  show(items, counts, predicts, focus = null) {
     const { none, one, many } = LEVELS[this.#level];
+    const [known, predicted] = ["known", "predicted"].map((status) => items.filter((item) => item.status === status));
+    const total = counts.known + counts.predicted;
     const rest = total - items.length;
-    this.#section.replaceChildren(
-      this.#heading(items.length, total),
-      items.length
-        ? element("ol", { class: "rows" }, items.map((item) => this.#row(item)))
-        : element("p", { class: "none" }, none),
-    );
+    const first = known.length || predicts ? this.#rows(known) : element("p", { class: "none" }, none);
+    this.#section.replaceChildren(this.#heading(share(known.length, counts.known), predicts, total), first);
+    if (predicts) this.#section.append(element("h3", { class: "part" }, predictions(predicted.length, counts)), this.#rows(predicted));
     if (rest > 0 && items.length) {
       const words = rest <= STEP ? `Show all ${counted(total, one, many)}` : `Show ${STEP} more ${many}`;
       this.#section.append(element("button", { type: "button", class: "quiet more", onclick: this.#more }, words));
     }
-    if (focus >= 0) this.#section.querySelectorAll(".row")[focus]?.focus();
+    if (focus) this.focus(focus);
   }
 
   /** Grey rows in the place of answers to come. */
   wait() {
     const rows = Array.from({ length: 6 }, () => element("li", { class: "skeleton" }));
-    this.#section.replaceChildren(this.#heading(0, null), element("ol", { class: "rows", "aria-hidden": "true" }, rows));
+    this.#section.replaceChildren(this.#heading("", false, 0), element("ol", { class: "rows", "aria-hidden": "true" }, rows));
   }
 
   /** Marks the answer whose explanation is open. */
@@ -68,15 +71,19 @@ export class AnswerList {
     return Boolean(row);
   }
 
-  #heading(shown, total) {
+  #heading(count, predicts, total) {
     const { many, measures } = LEVELS[this.#level];
-    const count = total === null ? "" : shown < total ? `${number(shown)} of ${number(total)}` : number(total);
+    const words = predicts ? `${count} known` : count;
     return element(
       "div",
       { class: "list-head" },
-      element("h2", { id: `${many}-title` }, shape(this.#level), many, element("span", { class: "total" }, count)),
+      element("h2", { id: `${many}-title` }, shape(this.#level), many, element("span", { class: "total" }, words)),
       total ? element("div", { class: "columns", "aria-hidden": "true" }, measures.map((name) => element("span", {}, name))) : null,
     );
+  }
+
+  #rows(items) {
+    return items.length ? element("ol", { class: "rows" }, items.map((item) => this.#row(item))) : "";
   }
 
   #row(item) {
@@ -93,6 +100,14 @@ export class AnswerList {
       ),
     );
   }
+}
+
+const share = (shown, total) => (shown < total ? `${number(shown)} of ${number(total)}` : number(total));
+
+/** How many predictions there are, and how many more that are too unlikely to be listed. */
+export function predictions(shown, { predicted, less_likely: less }) {
+  const words = predicted ? `${share(shown, predicted)} predicted` : "None predicted";
+  return less ? `${words} (${number(less)} less likely)` : words;
 }
 
 /** Arrow keys, Home and End walk through the rows of a list; Tab leaves row by row, as everywhere. */

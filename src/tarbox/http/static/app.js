@@ -12,8 +12,9 @@ const FIRST = 10;
 const DEEP = 500;
 const SLOW = 150;
 
-const shown = { query: undefined, answers: null, k: FIRST, chosen: null };
+const shown = { query: undefined, answers: null, k: FIRST, chosen: null, model: null };
 let pending = null;
+let introduced = null;
 
 const meaning = new Meaning({ failed: (problem, text) => editor.text === text && trouble.hint(problem, text) });
 const editor = new Editor({
@@ -42,7 +43,7 @@ const lists = Object.fromEntries(
 /** Everything again: the server is back, or has the key it wants. */
 function retry() {
   trouble.clear();
-  introduce();
+  introduced = introduce();
   if (address().query) arrive({ again: true });
 }
 
@@ -96,7 +97,7 @@ async function ask(query, k, grown = null) {
   pending?.abort();
   pending = new AbortController();
   const { signal } = pending;
-  const before = { entities: shown.answers?.entities.length, concepts: shown.answers?.concepts.length };
+  const before = shown.answers;
   const slow = setTimeout(() => wait(), grown ? 60_000 : SLOW);
   document.title = `${query} – tarbox`;
   trouble.clear();
@@ -106,7 +107,7 @@ async function ask(query, k, grown = null) {
   byId("lead").hidden = true;
   if (!grown) meaning.show(query);
   try {
-    shown.answers = await api.answer(query, k, signal);
+    [shown.answers] = await Promise.all([api.answer(query, k, signal), introduced]);
   } catch (problem) {
     if (problem.name === "AbortError") return false;
     shown.answers = null;
@@ -131,14 +132,33 @@ function wait() {
   say("Looking for answers");
 }
 
+/** The counts of one kind, `entities` or `concepts`. */
+const countsOf = (kind) =>
+  Object.fromEntries(["known", "predicted", "less_likely"].map((part) => [part, shown.answers.counts[part][kind]]));
+
+/** How many answers of a kind there are, in words. */
+function spell(kind, one) {
+  const { known, predicted } = countsOf(kind);
+  const certain = shown.model ? counted(known, `known ${one}`, `known ${kind}`) : counted(known, one, kind);
+  return predicted ? `${certain} (${number(predicted)} predicted)` : certain;
+}
+
+/** The first answer of a list that was not there before. */
+const firstNew = (kind, before) => {
+  const old = new Set(before?.[kind].map(({ iri }) => iri));
+  return shown.answers[kind].find(({ iri }) => !old.has(iri))?.iri;
+};
+
 function present(grown, before) {
-  const { query, canonical, entities, concepts, entity_count, concept_count, milliseconds } = shown.answers;
-  const found = `${counted(entity_count, "entity", "entities")} and ${counted(concept_count, "concept")}`;
+  const { query, canonical, entity_count, concept_count, milliseconds } = shown.answers;
+  const found = `${spell("entities", "entity")} and ${spell("concepts", "concept")}`;
   byId("results").hidden = false;
   byId("summary").textContent = `${found} in ${milliseconds < 10 ? milliseconds.toFixed(1) : number(Math.round(milliseconds))} ms`;
   if (api.isSparql(query)) meaning.show(canonical);
-  lists.entity.show(entities, entity_count, grown === "entity" ? before.entities : -1);
-  lists.concept.show(concepts, concept_count, grown === "concept" ? before.concepts : -1);
+  for (const [level, kind] of [["entity", "entities"], ["concept", "concepts"]]) {
+    const focus = grown === level ? firstNew(kind, before) : null;
+    lists[level].show(shown.answers[kind], countsOf(kind), Boolean(shown.model), focus);
+  }
   if (!grown) {
     if (entity_count + concept_count) details.invite();
     else details.clear();
@@ -205,11 +225,13 @@ async function share() {
 
 async function introduce() {
   try {
-    const { title, model, counts, examples } = await api.knowledgeBase();
+    const { title, model, trained_on, counts, examples } = await api.knowledgeBase();
+    shown.model = model;
     byId("kb-title").textContent = title;
     const kinds = ["entities", "concepts", "relations"].filter((kind) => counts[kind] !== undefined);
     const facts = kinds.map((kind) => `${number(counts[kind])} ${kind}`);
-    byId("counts").textContent = [...facts, ...(model ? [`predictions by ${model}`] : [])].join(" · ");
+    const learnt = trained_on ? `predictions by ${model}, trained on ${trained_on}` : `predictions by ${model}`;
+    byId("counts").textContent = [...facts, ...(model ? [learnt] : [])].join(" · ");
     byId("examples").hidden = !examples.length;
     byId("example-list").replaceChildren(...examples.map(exampleButton));
   } catch (problem) {
@@ -232,5 +254,5 @@ byId("home").addEventListener("click", (event) => {
   event.preventDefault();
   go({ query: null, chosen: null });
 });
-introduce();
+introduced = introduce();
 arrive();

@@ -159,12 +159,16 @@ function here({ label, equivalents }) {
   return element("span", { class: "concept-here", "aria-current": "true" }, shape("concept"), label, same ? ` (the same as ${same})` : "");
 }
 
+/** Known members, then predicted ones. */
 function members({ members: found, instances }) {
   if (!found.length) return element("p", { class: "none" }, "It has no instances.");
-  const rows = found.slice(0, MEMBERS).map(({ label, degree, status }) =>
+  const [known, predicted] = ["known", "predicted"].map((status) =>
+    found.filter((member) => member.status === status).slice(0, MEMBERS),
+  );
+  const rows = [...known, ...predicted].map(({ label, degree, status }) =>
     element("li", {}, shape("entity"), element("span", { class: "label" }, label), badge(status), measure("degree", degree, status)),
   );
-  const rest = instances - rows.length;
+  const rest = instances - known.length;
   const more = rest > 0 ? element("p", { class: "rest" }, `and ${counted(rest, "other instance")}`) : "";
   return element("div", {}, element("ul", { class: "members" }, rows), more);
 }

@@ -1,15 +1,15 @@
 """What a model says of queries, made ready to be shown: who is a candidate, in which order, with which degree.
 
-A model that believes (`tarbox.models.scorer.Predictor`) gives probabilities; any other gives scores, whose places within
-one query are shown. `judge_of` picks the judge; nothing else asks which kind of model it is.
+A `tarbox.models.scorer.Predictor` gives probabilities; any other model gives scores, whose places within one query are
+shown. `ranker_of` picks the ranker; nothing else asks which kind of model it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,43 +20,58 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Prediction, Predictor, Scorer
 from tarbox.query.algebra import Query
+from tarbox.service.answers import KNOWN, PREDICTED, AnswerCounts
+from tarbox.service.degrees import COUNTED
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity, fuzzy_similarity
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-LEAST: Final = 1e-2
-"""Predictions below this degree do not count as answers."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The candidates to show, by id, and how many there are of each kind."""
+
+    known: Places
+    predicted: Places
+    counts: AnswerCounts
+
+    def rows(self) -> Iterator[tuple[int, str]]:
+        """(id, status), the known first."""
+        for places, status in ((self.known, KNOWN), (self.predicted, PREDICTED)):
+            yield from ((place, status) for place in places.tolist())
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """All candidates of one level: `degrees` [N] are shown, `scores` [N] order them; `known` and `open` are ids, of
-    those that follow from the facts and of those that may be listed as predictions."""
+    those that follow from the facts and of those that may be predictions. `probable`: degrees are probabilities."""
 
     degrees: NDArray[Any]
     scores: NDArray[Any]
     known: Places
     open: Places
+    probable: bool
 
-    @property
-    def count(self) -> int:
-        """How many answers there are: the known, and the predictions with at least the degree `LEAST`."""
-        return len(self.known) + int(np.count_nonzero(self.degrees[self.open] >= LEAST))
+    def choose(self, known: Places, keys: NDArray[Any], k: int | None, min_degree: float) -> Chosen:
+        """At most k of the `known`, in their order, and k predictions of the greatest `keys` [N], from `min_degree` on
+        where degrees are probabilities."""
+        likely = self.open[self.degrees[self.open] >= min_degree] if self.probable else self.open
+        counts = AnswerCounts(len(known), len(likely), len(self.open) - len(likely))
+        return Chosen(known[:k], best(likely, keys, len(likely) if k is None else k), counts)
 
-    def choose(self, known: Places, keys: NDArray[Any], k: int | None) -> tuple[Places, Places]:
-        """(known, predicted) candidates to show, k in all: the `known` in their order, but half of the places are for
-        predictions, those with the greatest `keys` [N]."""
-        if k is None:
-            return known, best(self.open, keys, len(self.open))
-        shown = known[: max(k - len(self.open), k - k // 2)]
-        return shown, best(self.open, keys, k - len(shown))
+    def choose_by_score(self, k: int | None, min_degree: float) -> Chosen:
+        """The same, all in the order of the scores."""
+        ordered = self.known[np.argsort(-self.scores[self.known], kind="stable")]
+        return self.choose(ordered, self.scores, k, min_degree)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One query: both lists of candidates and what follows from the facts.
+class QueryCandidates:
+    """One query: the candidates of both levels, and what follows from the facts.
 
     `coverage` [C] is the share of the answers, each counted by its degree, inside each concept; None where degrees
     are no probabilities. `similarity` gives [C] S_Con of the query with all concepts.
@@ -70,67 +85,67 @@ class Judged:
 
     def predicted_keys(self, order: Order, described: Descriptions) -> NDArray[Any]:
         """[C] what orders predicted concepts; a model that only scores orders them by its scores in every order."""
-        return self.concepts.scores if self.coverage is None else described.keys(order)
+        return described.keys(order) if self.concepts.probable else self.concepts.scores
 
 
-class Judge(Protocol):
-    """Judges queries of one shape at both levels."""
+class Ranker(Protocol):
+    """Ranks the candidates of both levels for queries of one shape."""
 
-    def judge(self, shape: Query, ids: Ids) -> Sequence[Judged]: ...
+    def rank(self, shape: Query, ids: Ids) -> Sequence[QueryCandidates]: ...
 
 
-def judge_of(scorer: Scorer, index: Index) -> Judge:
+def ranker_of(scorer: Scorer, index: Index) -> Ranker:
     """By probability where the scorer has them."""
-    return Probable(scorer, index) if isinstance(scorer, Predictor) else Scoring(scorer, index)
+    return ProbabilityRanker(scorer, index) if isinstance(scorer, Predictor) else ScoreRanker(scorer, index)
 
 
 @final
-class Probable:
-    """Degrees are the model's probabilities; predictions are what has at least `LEAST`."""
+class ProbabilityRanker:
+    """Degrees are the model's probabilities; predictions are what has at least `COUNTED`."""
 
     def __init__(self, predictor: Predictor, index: Index) -> None:
-        self._believer, self._index = predictor, index
+        self._predictor, self._index = predictor, index
 
-    def judge(self, shape: Query, ids: Ids) -> list[Judged]:
-        found = self._believer.predict(shape, ids)
-        return [self._judged(found, row) for row in range(len(ids))]
+    def rank(self, shape: Query, ids: Ids) -> list[QueryCandidates]:
+        found = self._predictor.predict(shape, ids)
+        return [self._candidates(found, row) for row in range(len(ids))]
 
-    def _judged(self, found: Prediction, row: int) -> Judged:
+    def _candidates(self, found: Prediction, row: int) -> QueryCandidates:
         exact = _answer(found, row)
         entities = found.entities[row]
         concepts, expected = found.dense_concepts(row, self._index.concepts)
         total = float(entities.sum(dtype=np.float64))
         inside = np.maximum(expected, concepts)  # where it holds at all, one answer at least is inside
         coverage = np.minimum(inside / max(total, 1e-12), 1.0).astype(np.float64)
-        return Judged(
+        return QueryCandidates(
             exact,
-            _probable(entities, exact.entities),
-            _probable(concepts, exact.concepts),
+            _split(entities, entities, exact.entities, probable=True),
+            _split(concepts, concepts, exact.concepts, probable=True),
             coverage,
-            lambda: fuzzy_similarity(entities, self._believer.probabilities.concepts, self._totals),
+            lambda: fuzzy_similarity(entities, self._predictor.probabilities.concepts, self._totals),
         )
 
     @cached_property
     def _totals(self) -> Floats:
-        typings = self._believer.probabilities.concepts
-        found = np.bincount(typings.columns, typings.degrees, self._index.concepts)
+        typings = self._predictor.probabilities.concepts
+        found = np.bincount(typings.columns, typings.values, self._index.concepts)
         return np.maximum(found, 1e-12)
 
 
 @final
-class Scoring:
+class ScoreRanker:
     """Degrees are relative (`relative_degrees`); every candidate may be listed. A predicted concept is similar to the
     answers as its score says: TAR's own score is Eq. 12."""
 
     def __init__(self, scorer: Scorer, index: Index) -> None:
         self._scorer, self._index = scorer, index
 
-    def judge(self, shape: Query, ids: Ids) -> list[Judged]:
+    def rank(self, shape: Query, ids: Ids) -> list[QueryCandidates]:
         entities, concepts, counts = answer_rows(shape, ids, self._index)
         scores = {level: self._score(shape, ids, level) for level in Level}
         offsets = concepts.offsets
         return [
-            self._judged(
+            self._candidates(
                 Answer(entities[row], concepts[row], counts[offsets[row] : offsets[row + 1]]),
                 scores[Level.ENTITY][row],
                 scores[Level.CONCEPT][row],
@@ -138,19 +153,17 @@ class Scoring:
             for row in range(len(ids))
         ]
 
-    def _judged(self, exact: Answer, entities: Floats, concepts: Floats) -> Judged:
-        places = exact.concepts.astype(np.int64)
-        degrees = self._closed(relative_degrees(concepts, places))
-
+    def _candidates(self, exact: Answer, entities: Floats, concepts: Floats) -> QueryCandidates:
         def similarity() -> Floats:
             counts = np.zeros(self._index.concepts, np.int32)
-            counts[places] = exact.counts
+            counts[exact.concepts] = exact.counts
             return crisp_similarity(counts, len(exact.entities), self._index.instances.entities_of.sizes())
 
-        return Judged(
+        closed = self._closed(relative_degrees(concepts, exact.concepts))
+        return QueryCandidates(
             exact,
-            _scored(relative_degrees(entities, exact.entities.astype(np.int64)), entities, exact.entities),
-            _scored(degrees, concepts, exact.concepts),
+            _split(relative_degrees(entities, exact.entities), entities, exact.entities, probable=False),
+            _split(closed, concepts, exact.concepts, probable=False),
             None,
             similarity,
         )
@@ -166,7 +179,7 @@ class Scoring:
         return np.maximum.reduceat(degrees[below.columns], below.offsets[:-1]) if len(degrees) else degrees
 
 
-def relative_degrees(scores: Floats, known: Places) -> Floats:
+def relative_degrees(scores: Floats, known: Ids | Places) -> Floats:
     """[N] the place of each score between the median (0) and the best (1) of those not known; 1 for the known.
 
     >>> relative_degrees(np.array([9.0, 1.0, 2.0, 3.0]), np.array([0])).tolist()
@@ -198,16 +211,11 @@ def best(places: Places, keys: NDArray[Any], count: int) -> Places:
     return places[np.argsort(-chosen, kind="stable")]
 
 
-def _probable(degrees: NDArray[np.float32], known: Ids) -> Candidates:
-    open_ = degrees >= LEAST
+def _split(degrees: NDArray[Any], scores: NDArray[Any], known: Ids, probable: bool) -> Candidates:
+    """Candidates, known ones apart from the others; of probabilities those below `COUNTED` are none."""
+    open_ = degrees >= (COUNTED if probable else 0.0)
     open_[known] = False
-    return Candidates(degrees, degrees, known.astype(np.int64), np.flatnonzero(open_))
-
-
-def _scored(degrees: Floats, scores: Floats, known: Ids) -> Candidates:
-    open_ = np.ones(len(degrees), np.bool_)
-    open_[known] = False
-    return Candidates(degrees, scores, known.astype(np.int64), np.flatnonzero(open_))
+    return Candidates(degrees, scores, known.astype(np.int64), np.flatnonzero(open_), probable)
 
 
 def _answer(found: Prediction, row: int) -> Answer:
