@@ -46,7 +46,7 @@ class Rules(NamedTuple):
     every: bool
 
 
-class Haul(NamedTuple):
+class SampleBuffer(NamedTuple):
     """Room for accepted queries: `ids` [Q, slots] and, one query after the other in `values`, four segments that end
     at `ends[q]`: entity targets, other entity answers, concept targets, other concept answers. `missing` counts the
     held-out facts that the value at the same place needs. `drawn` holds the keys of queries judged before, by hashing;
@@ -230,10 +230,10 @@ def has_late_types(graph: Graph, space: Space, row: int) -> bool:
 
 
 @compiled
-def write_level(space: Space, row: int, rules: Rules, first: int, haul: Haul, at: int) -> tuple[int, int]:
+def write_level(space: Space, row: int, rules: Rules, first: int, buffer: SampleBuffer, at: int) -> tuple[int, int]:
     """Writes the targets of a row, then its other answers, from place `at`; returns where each part ends."""
     states, listed, default, never = space.states[row], space.listed[row], space.defaults[row], rules.never
-    values, missing, targets = haul.values, haul.missing, at
+    values, missing, targets = buffer.values, buffer.missing, at
     for wanted in (True, False):
         for place in range(space.sizes[row]):
             node = listed[place]
@@ -249,10 +249,10 @@ def write_level(space: Space, row: int, rules: Rules, first: int, haul: Haul, at
 
 
 @compiled
-def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: int) -> int:
-    """Judges the answers in a row and, where they are accepted, writes them as number `query` of the haul.
+def keep(graph: Graph, space: Space, rules: Rules, row: int, buffer: SampleBuffer, query: int) -> int:
+    """Judges the answers in a row and, where they are accepted, writes them as number `query` of the buffer.
 
-    Returns the outcome, or -1 where the haul has no room for them. Leaves every row empty.
+    Returns the outcome, or -1 where the buffer has no room for them. Leaves every row empty.
     """
     nodes = len(graph.node_starts) - 1
     if space.defaults[row]:
@@ -269,16 +269,16 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
     if rules.hard and concepts > rules.most:
         outcome = TOO_MANY
     if outcome == ACCEPTED:
-        at = haul.ends[query - 1, 3] if query else 0
+        at = buffer.ends[query - 1, 3] if query else 0
         list_range(space, row, 0, graph.entities)
         list_range(space, concept_row, graph.entities, nodes)
-        if at + space.sizes[row] + space.sizes[concept_row] > len(haul.values):
+        if at + space.sizes[row] + space.sizes[concept_row] > len(buffer.values):
             outcome = -1
         else:
-            haul.ends[query, 0], haul.ends[query, 1] = write_level(space, row, rules, 0, haul, at)
-            end = haul.ends[query, 1]
-            ends = write_level(space, concept_row, rules, graph.entities, haul, end)
-            haul.ends[query, 2], haul.ends[query, 3] = ends
+            buffer.ends[query, 0], buffer.ends[query, 1] = write_level(space, row, rules, 0, buffer, at)
+            end = buffer.ends[query, 1]
+            ends = write_level(space, concept_row, rules, graph.entities, buffer, end)
+            buffer.ends[query, 2], buffer.ends[query, 3] = ends
     clear(space, row)
     clear(space, concept_row)
     return outcome
@@ -286,21 +286,21 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
 
 @compiled
 def sample_block(
-    graph: Graph, program: Program, rules: Rules, span: tuple[int, int, int], space: Space, haul: Haul
+    graph: Graph, program: Program, rules: Rules, span: tuple[int, int, int], space: Space, buffer: SampleBuffer
 ) -> tuple[int, int, Outcomes]:
-    """Makes the attempts from `span[1]` to `span[2]` with seed `span[0]` until the haul is full.
+    """Makes the attempts from `span[1]` to `span[2]` with seed `span[0]` until the buffer is full.
 
     Returns the next attempt, the number of accepted queries, and how many attempts had each outcome.
     """
     seed, first, last = span
     random = np.empty(1, np.uint64)
     outcomes = np.zeros(OUTCOMES, np.int64)
-    drawn, accepted = haul.drawn, 0
+    drawn, accepted = buffer.drawn, 0
     for attempt in range(first, last):
-        if accepted == len(haul.ids):
+        if accepted == len(buffer.ids):
             return attempt, accepted, outcomes
         start_random(random, seed, attempt)
-        ids = haul.ids[accepted]
+        ids = buffer.ids[accepted]
         outcome = draw(graph, program, rules, ids, random)
         if outcome == ACCEPTED and not arrange_siblings(program, ids):
             outcome = DEGENERATE
@@ -310,7 +310,7 @@ def sample_block(
             if place >= 0 and drawn[place] == key:
                 outcome = REPEATED
             else:
-                outcome = keep(graph, space, rules, run(graph, program, ids, space), haul, accepted)
+                outcome = keep(graph, space, rules, run(graph, program, ids, space), buffer, accepted)
                 if place >= 0 and outcome >= 0:
                     drawn[place] = key
         if outcome < 0:

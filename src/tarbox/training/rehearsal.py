@@ -19,9 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from tarbox.benchmark.calibration import MOST_ANSWERS
+from tarbox.benchmark.calibration import MOST_HARD_ANSWERS as MOST_ANSWERS
 from tarbox.benchmark.options import EVALUATION_ONLY, BenchmarkOptions
-from tarbox.benchmark.sampling import Ground, Task, sample_task
+from tarbox.benchmark.sampling import SamplingGraph as Ground
+from tarbox.benchmark.sampling import SamplingTask as Task
+from tarbox.benchmark.sampling import sample_task
 from tarbox.benchmark.tables import QueryTable, render_shape
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
