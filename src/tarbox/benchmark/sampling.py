@@ -2,8 +2,8 @@
 
 A `SamplingTask` is one template for one part of the benchmark. Its attempts are numbered, each with its own random
 numbers, and taken in order until every level has the queries wanted; so the result is the same on any number of
-workers, which only share out the tasks. Workers are threads: the kernels release the interpreter lock. The number of attempts
-is bounded: a graph too small or too sparse for a template yields fewer queries, and `SampledQueries` says why.
+workers, which only share out the tasks. Workers are threads: the kernels release the interpreter lock. Attempts are
+bounded in number: a graph too small or too sparse for a template yields fewer queries, and `SampledQueries` says why.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tarbox.core.errors import ConfigError
 from tarbox.http.problems import KINDS, MEDIA_TYPE, TYPE
-from tarbox.http.settings import Bounds, Settings
+from tarbox.http.settings import Bounds, ServerSettings
 
 GRACE: Final = 10
 KEEP_ALIVE: Final = 15
@@ -31,7 +31,7 @@ def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
         raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
 
 
-def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
+def make_server(app: ASGIApp, settings: ServerSettings) -> uvicorn.Server:
     """A server that is ready to run: `run()` serves until SIGINT or SIGTERM, then finishes what it has begun."""
     bounds = settings.bounds
 
