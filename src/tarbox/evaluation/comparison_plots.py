@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.evaluation.comparison import Comparison, Row, Statistic, columns, common_templates
+from tarbox.evaluation.comparison import Comparison, Statistic, TableRow, columns, common_templates
 from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE, COMMON, NAMES
 from tarbox.evaluation.plots import COLOURS, FULL, GRID, INK, new_figure, save_figure
 
@@ -91,7 +91,9 @@ def _mark_published(
             )
 
 
-def _cells(row: Row, level: Level, metric: str, axis: tuple[Sequence[str], Sequence[str], str]) -> dict[str, Statistic]:
+def _cells(
+    row: TableRow, level: Level, metric: str, axis: tuple[Sequence[str], Sequence[str], str]
+) -> dict[str, Statistic]:
     """What the row has, by the names on the axis."""
     templates, shared, average = axis
     cells = {name: row.cell(level, metric, name) for name in templates}

@@ -15,8 +15,8 @@ from tarbox.core.ids import Level
 from tarbox.evaluation.comparison import (
     SHOWN_METRICS,
     Comparison,
-    Row,
     Statistic,
+    TableRow,
     best_rows,
     columns,
     common_templates,
@@ -100,7 +100,7 @@ def comparison_terminal(comparison: Comparison, width: int, colour: bool = False
     return shown.getvalue()
 
 
-def _table(title: str, rows: Sequence[Row], level: Level, metric: str) -> Table:
+def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> Table:
     ordered = [*(row for row in rows if not row.published), *(row for row in rows if row.published)]
     templates = columns(ordered, level)
     differ = _differ(ordered, level)
@@ -124,7 +124,7 @@ def _table(title: str, rows: Sequence[Row], level: Level, metric: str) -> Table:
     return Table(title, header, shown, bold, rules)
 
 
-def _differ(rows: Sequence[Row], level: Level) -> bool:
+def _differ(rows: Sequence[TableRow], level: Level) -> bool:
     """Whether rows have figures of different templates, among those shown."""
     shown = columns(rows, level)
     sets = {tuple(name for name in row.templates(level) if name in shown) for row in rows if row.templates(level)}
@@ -138,7 +138,7 @@ def _cell(value: Statistic | None) -> str:
     return f"{100 * value.mean:.1f}{deviation}"
 
 
-def _name(row: Row, rows: Sequence[Row]) -> str:
+def _name(row: TableRow, rows: Sequence[TableRow]) -> str:
     """A failed row says so; where trained rows have different numbers of runs, each says how many."""
     reached = len(row.outcomes) - len(row.failures)
     if row.failures:
@@ -149,7 +149,7 @@ def _name(row: Row, rows: Sequence[Row]) -> str:
     return row.name
 
 
-def _is_trained(row: Row) -> bool:
+def _is_trained(row: TableRow) -> bool:
     return any(outcome.seed is not None for outcome in row.outcomes)
 
 
