@@ -31,7 +31,7 @@ from tarbox.evaluation.comparison_tables import (
     tabulate_comparison,
 )
 from tarbox.evaluation.evaluator import Ranked
-from tarbox.evaluation.metrics import LevelResults, Results, Scoreboard, Summary, measure
+from tarbox.evaluation.metrics import LevelResults, MetricSummary, Results, Scoreboard, measure
 from tarbox.evaluation.published import choose_published, matches, read_published
 from tarbox.evaluation.reports import from_json, to_json
 from tarbox.kb.vocabulary import Vocabulary
@@ -42,7 +42,7 @@ Golden = Callable[[str, str], None]
 def results(model: str, figures: Mapping[str, float]) -> Results:
     """The same figures at both levels; Hits are twice the MRR."""
     found = {
-        name: Summary({"mrr": mrr, "hits@1": mrr / 2, "hits@3": 2 * mrr, "hits@10": 3 * mrr}, 10, (mrr, mrr))
+        name: MetricSummary({"mrr": mrr, "hits@1": mrr / 2, "hits@3": 2 * mrr, "hits@10": 3 * mrr}, 10, (mrr, mrr))
         for name, mrr in figures.items()
     }
     board = Scoreboard(next(iter(found.values())), found)

@@ -18,7 +18,8 @@ from tarbox.benchmark.sampling import Progress, SampledQueries, sample_all, samp
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.kb.facts import SPLITS, Facts, Ids
+from tarbox.kb.arrays import Ids
+from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import Manifest, Store
 
 LEVELS: Final = (Level.ENTITY, Level.CONCEPT)

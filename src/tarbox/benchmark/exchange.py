@@ -34,7 +34,6 @@ from tarbox.query.names import FULL_IRIS, Resolver
 
 _NAME = re.compile(r'"(?:[^"\\]|\\.)*"(?:@[A-Za-z]+(?:-[A-Za-z0-9]+)*|\^\^<[^<>"\s]+>)?|<[^<>\s]*>')
 _PLACEHOLDER = re.compile(r"\?[ecr]\d+")
-_ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
 _REQUIRED: Final = ("level", "query", "target")
 _GZIP: Final = b"\x1f\x8b"
 
@@ -69,7 +68,7 @@ class Reading:
 def read_queries(path: str | os.PathLike[str], vocabulary: Vocabulary, resolver: Resolver = FULL_IRIS) -> Reading:
     """Read JSON lines; names in queries must be in `vocabulary`. `resolver` reads those that are not full IRIs."""
     file = os.fspath(path)
-    reader = _Reader(vocabulary, resolver)
+    reader = _LineReader(vocabulary, resolver)
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
     rejected = []
     with _opened(file) as lines:
@@ -97,7 +96,7 @@ def exchange_rows(table: QueryTable, vocabulary: Vocabulary) -> Iterator[dict[st
     """The rows as the JSON objects of the contract."""
     terms = _Terms(vocabulary)
     for row in table.columns.to_pylist():
-        role = _ROLES[Level(row["level"])]
+        role = Level(row["level"]).role
         outside = iter(row["outside"] or ())
         shown: dict[str, Any] = {
             "id": row["id"],
@@ -126,7 +125,7 @@ class _Form:
 
 @final
 @dataclass(slots=True)
-class _Reader:
+class _LineReader:
     """Turns lines into rows; remembers forms and names."""
 
     vocabulary: Vocabulary
@@ -138,7 +137,7 @@ class _Reader:
     def read(self, line: str, number: int) -> dict[str, Any]:
         record = _parse_record(line)
         level = Level(record["level"])
-        role = _ROLES[level]
+        role = level.role
         shape, ids = self._query(record["query"])
         targets = [self._find(role, name) for name in record["target"]]
         known = [self._find(role, name) for name in record.get("known") or ()]

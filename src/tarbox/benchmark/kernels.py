@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tarbox.execution.graph import Graph
 from tarbox.execution.kernels import Space, clear, compiled, list_range, project_types, run
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Flags, Ids, Places
 
 NO_PATH: Final = 0  # the entity has no relation to go on with
 DEGENERATE: Final = 1  # a branch that its sibling makes idle
@@ -30,8 +30,7 @@ PROBES: Final = 32  # how far a key may lie from its place among the keys of que
 TRIES: Final = 8  # how often a relation is drawn anew when it would lead straight back
 
 Random = NDArray[np.uint64]
-Outcomes = NDArray[np.int64]
-Keys = NDArray[np.uint64]
+Hashes = NDArray[np.uint64]
 
 
 class Rules(NamedTuple):
@@ -42,7 +41,7 @@ class Rules(NamedTuple):
     hard: bool
     both_directions: bool
     most: int
-    never: NDArray[np.bool_]
+    never: Flags
     every: bool
 
 
@@ -53,10 +52,10 @@ class SampleBuffer(NamedTuple):
     its length is a power of two."""
 
     ids: Ids
-    ends: NDArray[np.int64]
+    ends: Places
     values: Ids
     missing: NDArray[np.int8]
-    drawn: Keys
+    drawn: Hashes
 
 
 @compiled
@@ -132,7 +131,7 @@ def draw(graph: Graph, program: Program, rules: Rules, ids: Ids, random: Random)
 
 
 @compiled
-def repeats(first_moves: NDArray[np.int64], step: int, fork: int, place: int, neighbour: int) -> bool:
+def repeats(first_moves: Places, step: int, fork: int, place: int, neighbour: int) -> bool:
     """Notes the first move of a branch; true where a sibling began with the same, which makes one of them idle."""
     for other in range(step + 1, len(first_moves)):
         if first_moves[other, 0] == fork and first_moves[other, 1] == place and first_moves[other, 2] == neighbour:
@@ -190,7 +189,7 @@ def key_of(ids: Ids) -> np.uint64:
 
 
 @compiled
-def place_of(drawn: Keys, key: np.uint64) -> int:
+def place_of(drawn: Hashes, key: np.uint64) -> int:
     """Where the key stands or can be put; -1 where there is no room near its place."""
     mask = len(drawn) - 1
     start = np.int64(key >> np.uint64(1)) & mask
@@ -287,7 +286,7 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, buffer: SampleBuffe
 @compiled
 def sample_block(
     graph: Graph, program: Program, rules: Rules, span: tuple[int, int, int], space: Space, buffer: SampleBuffer
-) -> tuple[int, int, Outcomes]:
+) -> tuple[int, int, Places]:
     """Makes the attempts from `span[1]` to `span[2]` with seed `span[0]` until the buffer is full.
 
     Returns the next attempt, the number of accepted queries, and how many attempts had each outcome.

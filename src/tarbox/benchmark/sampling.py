@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.options import BenchmarkOptions, Protocol
 from tarbox.benchmark.selection import DrawnQueries, LevelQueries, ask_all, ask_every, ask_one, concatenate
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.execution.program import compile_shape
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import SPLITS, Ids
+from tarbox.kb.facts import SPLITS
 from tarbox.kb.splits import Split, Stage
 from tarbox.query.algebra import Query
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 ATTEMPTS_PER_QUERY: Final = 100
 ATTEMPTS_AT_LEAST: Final = 200_000
-PATIENCE: Final = 50_000  # attempts that must bring at least `PATIENCE_YIELD` new queries, or a task gives up
-PATIENCE_YIELD: Final = 10
-CHUNK: Final = 1_024  # attempts between two looks at the result, at first
+DRY_ATTEMPTS: Final = 50_000  # attempts that must bring at least `DRY_YIELD` new queries, or a task gives up
+DRY_YIELD: Final = 10
+FIRST_CHUNK: Final = 1_024  # attempts between two looks at the result, at first
 LONGEST_CHUNK: Final = 1 << 15
 BUFFER_QUERIES: Final = 4_096  # queries held at a time
 BUFFER_ANSWERS: Final = 1 << 22  # answers held at a time
-DRAWN: Final = 1 << 20  # queries remembered, so that none is answered twice
+REMEMBERED: Final = 1 << 20  # queries remembered, so that none is answered twice
 
 REASONS: Final = (
     "the walk met an entity without a relation to go on with",
@@ -70,7 +70,7 @@ class SampledQueries:
     ids: Ids
     levels: Mapping[Level, LevelQueries]
     attempts: int
-    outcomes: NDArray[np.int64]
+    outcomes: Places
 
     def shortfall(self) -> str | None:
         """A sentence about the queries that are lacking, if any are."""
@@ -95,11 +95,11 @@ class SamplingGraph:
 
     index: Index
     hard: bool
-    never: NDArray[np.bool_]
+    never: Flags
     every: bool = False
 
     @classmethod
-    def of(cls, stage: Stage, never: NDArray[np.bool_]) -> SamplingGraph:
+    def of(cls, stage: Stage, never: Flags) -> SamplingGraph:
         return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
 
     def levels(self) -> tuple[Level, ...]:
@@ -166,7 +166,7 @@ class Collector:
             np.empty((BUFFER_QUERIES, 4), np.int64),
             np.empty(room, np.int32),
             np.empty(room, np.int8),
-            np.zeros(DRAWN, np.uint64),
+            np.zeros(REMEMBERED, np.uint64),
         )
         honest = options.protocol is Protocol.HONEST
         self._rules: Rules = Rules(graph.hard, honest, options.max_answers, graph.never, graph.every)
@@ -197,7 +197,7 @@ class Collector:
         from tarbox.benchmark.kernels import sample_block
 
         needed = (self._task.wanted - self.count()) * self._attempts // max(self.count(), 1)
-        last = self._attempts + min(max(needed, CHUNK), LONGEST_CHUNK)
+        last = self._attempts + min(max(needed, FIRST_CHUNK), LONGEST_CHUNK)
         span = (self._seed, self._attempts, min(last, self._limit))
         reached, accepted, outcomes = sample_block(
             self._graph.index.graph, self._program, self._rules, span, self._space, self._buffer
@@ -205,8 +205,8 @@ class Collector:
         self._outcomes += outcomes
         self._keep(DrawnQueries.of(self._buffer, accepted, self._graph.hard))
         self._attempts = reached
-        if self._attempts - self._checked >= PATIENCE:
-            self._worthwhile = self._queries - self._found_then >= PATIENCE_YIELD
+        if self._attempts - self._checked >= DRY_ATTEMPTS:
+            self._worthwhile = self._queries - self._found_then >= DRY_YIELD
             self._checked, self._found_then = self._attempts, self._queries
 
     def _keep(self, drawn: DrawnQueries) -> None:
@@ -232,7 +232,7 @@ class Collector:
         self._ids.append(drawn.ids[used])
         self._queries += int(used.sum())
 
-    def _new(self, ids: Ids) -> NDArray[np.bool_]:
+    def _new(self, ids: Ids) -> Flags:
         """[Q] which of the queries were not met before."""
         new = np.zeros(len(ids), np.bool_)
         for place, row in enumerate(ids):

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.tables import Lists
 from tarbox.core.ids import Level
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.rows import Rows
 
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import SampleBuffer
-
-Numbers = NDArray[np.int64]
 
 
 @final
@@ -66,13 +63,13 @@ class LevelQueries:
     mean nothing for training queries.
     """
 
-    rows: Numbers
+    rows: Places
     targets: Lists
     known: Lists
     missing: Lists
-    derivable: NDArray[np.bool_]
+    derivable: Flags
 
-    def take(self, places: Numbers, rows: Numbers) -> LevelQueries:
+    def take(self, places: Places, rows: Places) -> LevelQueries:
         """The questions at some places, under new row numbers."""
         targets, known, missing = (part.take(places) for part in (self.targets, self.known, self.missing))
         return LevelQueries(rows, targets, known, missing, self.derivable[places])
@@ -130,7 +127,7 @@ def concatenate(parts: Sequence[LevelQueries]) -> LevelQueries:
     )
 
 
-def _one_each(lists: Lists, random: np.random.Generator) -> tuple[Numbers, Ids]:
+def _one_each(lists: Lists, random: np.random.Generator) -> tuple[Places, Ids]:
     """A place drawn from each list, none of which is empty, and the value there."""
     places = lists.offsets[:-1] + (random.random(len(lists)) * lists.sizes()).astype(np.int64)
     return places, lists.values[places]

@@ -6,14 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, TextIO, final
+from typing import Any, TextIO, final
 
-from tarbox.cli.training_progress import duration
+from tarbox.cli.training_progress import QUIET, duration
 from tarbox.training.comparison import Began, Ended, Job, ProgressEvent, Ranking, Trained
 from tarbox.training.events import EpochEnded, Event, Ticked, Validated
-
-QUIET: Final = 30.0
-"""Seconds between two lines where there is no terminal."""
 
 
 @final

@@ -16,13 +16,14 @@ import typer
 from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import BenchmarkError, ConfigError, StoreMissing
 from tarbox.core.ids import Level
+from tarbox.kb.arrays import Ids
 
 if TYPE_CHECKING:
     from tarbox.benchmark.folder import Benchmark
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.calibration import Calibration
     from tarbox.evaluation.evaluator import Progress, Ranked
-    from tarbox.kb.facts import Facts, Ids
+    from tarbox.kb.facts import Facts
     from tarbox.models.saved import SavedRun
     from tarbox.models.scorer import Scorer
 

@@ -15,10 +15,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.tables import QueryTable
+from tarbox.benchmark.tables import NO_TEMPLATE, QueryTable
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.evaluation.metrics import METRICS, NO_TEMPLATE, Results, in_order
+from tarbox.evaluation.metrics import METRICS, Results, in_order
 from tarbox.evaluation.reports import to_json
 
 SHOWN_METRICS: Final = ("mrr", "hits@3")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.evaluation.comparison import Comparison, Statistic, TableRow, columns, common_templates
-from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE, COMMON, NAMES
-from tarbox.evaluation.plots import COLOURS, FULL, GRID, INK, new_figure, save_figure
+from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE_HEADING, COMMON, NAMES
+from tarbox.evaluation.plots import BAR_SHARE, COLOURS, GRID_COLOUR, INK, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,10 +44,10 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     rows = [row for row in comparison.measured if row.figures]
     templates = columns(rows, level)
     shared = common_templates(comparison.rows, level)
-    average = AVERAGE if len(shared) == len(templates) else COMMON
+    average = AVERAGE_HEADING if len(shared) == len(templates) else COMMON
     gap = 0.35  # sets the average apart
     places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + gap}
-    size = FULL / len(rows)
+    size = BAR_SHARE / len(rows)
     for number, row in enumerate(rows):
         shift = (number - (len(rows) - 1) / 2) * size
         cells = _cells(row, level, metric, (templates, shared, average))
@@ -65,7 +65,7 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     panel.set_ylim(bottom=0)
     panel.margins(x=0.01, y=0.1)
     panel.set_axisbelow(True)
-    panel.grid(axis="y", color=GRID, linewidth=0.7)
+    panel.grid(axis="y", color=GRID_COLOUR, linewidth=0.7)
 
 
 def _mark_published(

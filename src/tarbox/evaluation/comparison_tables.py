@@ -23,7 +23,7 @@ from tarbox.evaluation.comparison import (
 )
 from tarbox.evaluation.reports import DEVIATION, Table, fold_columns, to_latex, to_markdown, to_rich
 
-AVERAGE: Final = "avg"
+AVERAGE_HEADING: Final = "avg"
 """As the paper writes it: columns are many."""
 COMMON: Final = "common"
 LACKING: Final = "-"
@@ -60,8 +60,8 @@ def notes_of(comparison: Comparison) -> list[str]:
     for templates in dict.fromkeys(map(tuple, shared.values())):
         where = " and ".join(ANSWERS[level] for level, own in shared.items() if tuple(own) == templates)
         notes.append(
-            f"{where}: not every model has every template ({LACKING} where not), so '{AVERAGE}' cannot be compared "
-            f"and nothing in it is bold; '{COMMON}' is over the templates that all have: "
+            f"{where}: not every model has every template ({LACKING} where not), so '{AVERAGE_HEADING}' cannot be "
+            f"compared and nothing in it is bold; '{COMMON}' is over the templates that all have: "
             f"{' '.join(templates) or 'there are none'}."
         )
     for row in comparison.failed:
@@ -118,7 +118,7 @@ def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> T
         if not (differ and at == len(templates) + 1)  # averages over different templates do not compete
         for place in best_rows(column, competing)
     )
-    header = ("model", *templates, AVERAGE, *([COMMON] if differ else []))
+    header = ("model", *templates, AVERAGE_HEADING, *([COMMON] if differ else []))
     shown = tuple((_name(row, ordered), *map(_cell, line)) for row, line in zip(ordered, cells, strict=True))
     rules = frozenset([competing.index(False)]) if False in competing else frozenset[int]()
     return Table(title, header, shown, bold, rules)

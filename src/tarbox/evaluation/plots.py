@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
-from tarbox.evaluation.metrics import Results, Scoreboard, Summary
+from tarbox.evaluation.metrics import MetricSummary, Results, Scoreboard
 from tarbox.evaluation.reports import AVERAGE, HEADINGS
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8A8A8A", "#F0E442")
 """Okabe and Ito's palette: told apart by people with any colour vision."""
 
-FORMATS: Final = ("png", "svg", "pdf")
+PLOT_FORMATS: Final = ("png", "svg", "pdf")
 INK: Final = "#333333"
-GRID: Final = "#DDDDDD"
-FULL: Final = 0.82
+GRID_COLOUR: Final = "#DDDDDD"
+BAR_SHARE: Final = 0.82
 _LABELLED_BARS: Final = 24
 
 Histogram = Mapping[int, int]
@@ -68,7 +68,7 @@ def _groups(runs: Sequence[Results], level: Level) -> list[str]:
 
 def _draw_level(panel: Axes, runs: Sequence[Results], level: Level, metric: str) -> None:
     names = _groups(runs, level)
-    size = FULL / len(runs)
+    size = BAR_SHARE / len(runs)
     gap = 0.35  # sets the average apart
     places = {name: place + (gap if name == AVERAGE else 0.0) for place, name in enumerate(names)}
     for number, run in enumerate(runs):
@@ -87,14 +87,14 @@ def _draw_level(panel: Axes, runs: Sequence[Results], level: Level, metric: str)
     panel.set_ylabel(f"{HEADINGS[metric]} x 100", color=INK)
     panel.set_title(f"{level.value} answers", loc="left", fontsize=9.5, color=INK)
     panel.margins(x=0.01, y=0.12)
-    panel.grid(axis="y", color=GRID, linewidth=0.7, zorder=0)
+    panel.grid(axis="y", color=GRID_COLOUR, linewidth=0.7, zorder=0)
 
 
-def _summary(board: Scoreboard, name: str) -> Summary | None:
+def _summary(board: Scoreboard, name: str) -> MetricSummary | None:
     return board.average if name == AVERAGE else board.templates.get(name)
 
 
-def _whiskers(summaries: Sequence[Summary]) -> list[list[float]]:
+def _whiskers(summaries: Sequence[MetricSummary]) -> list[list[float]]:
     """How far the intervals reach below and above the bars."""
     below = [max(0.0, 100 * (summary.values["mrr"] - summary.ci[0])) for summary in summaries]
     above = [max(0.0, 100 * (summary.ci[1] - summary.values["mrr"])) for summary in summaries]
@@ -116,7 +116,7 @@ def _draw_histogram(panel: Axes, name: str, histogram: Histogram, colour: str) -
     numbers = sorted(histogram)
     counts = [histogram[number] for number in numbers]
     panel.set_title(name, loc="left", fontsize=9.5, color=INK)
-    panel.grid(color=GRID, linewidth=0.7, zorder=0)
+    panel.grid(color=GRID_COLOUR, linewidth=0.7, zorder=0)
     if numbers[-1] <= 30:
         panel.bar(numbers, counts, 0.85, color=colour, zorder=2)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -152,9 +152,9 @@ def new_figure(
 
 
 def check_format(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that does not end in one of `FORMATS`."""
-    if Path(path).suffix.lower().removeprefix(".") not in FORMATS:
-        raise ConfigError(f"cannot plot to {os.fspath(path)!r}: the name must end in .{', .'.join(FORMATS)}")
+    """Refuse a name that does not end in one of `PLOT_FORMATS`."""
+    if Path(path).suffix.lower().removeprefix(".") not in PLOT_FORMATS:
+        raise ConfigError(f"cannot plot to {os.fspath(path)!r}: the name must end in .{', .'.join(PLOT_FORMATS)}")
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -15,10 +15,9 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Hierarchy, Instances
-from tarbox.kb.facts import Facts, Ids
-
-Places = NDArray[np.int64]
+from tarbox.kb.facts import Facts
 
 MOST_WORDS: Final = 64  # beyond, an entity's concepts are far fewer than the words
 MOST_KIND_BITS: Final = 1 << 31
@@ -51,7 +50,7 @@ class Graph(NamedTuple):
     node_groups: Ids
     kinds: Ids
     kind_bits: NDArray[np.uint64]
-    late_types: NDArray[np.bool_]
+    late_types: Flags
 
 
 @final
@@ -112,7 +111,7 @@ def _nodes(facts: Facts) -> int:
     return len(facts.vocabulary.entities) + len(facts.vocabulary.concepts)
 
 
-def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Graph:
+def _graph(triples: _Triples, held_out: Flags, facts: Facts) -> Graph:
     heads, relations, tails = triples
     entities = len(facts.vocabulary.entities)
     typing = relations == len(facts.vocabulary.relations)

@@ -18,10 +18,10 @@ from tarbox.core.errors import TarboxError
 from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard, Load
 from tarbox.http.kb_page import kb_page
-from tarbox.http.metrics import MEDIA_TYPE as METRICS_TYPE
+from tarbox.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from tarbox.http.metrics import Metrics
 from tarbox.http.pages import page_routes, security_headers
-from tarbox.http.problems import KINDS, Refusal, problem, problem_of
+from tarbox.http.problems import PROBLEM_KINDS, Refusal, problem, problem_of
 from tarbox.http.quick import QuickAnswers
 from tarbox.http.routes import api, failures, json_reply
 from tarbox.http.schemas import HealthReply
@@ -110,7 +110,7 @@ def _add_problems(app: FastAPI, title: str) -> None:
     async def on_http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
-        return problem(kind, KINDS[kind][1] + ".", dict(error.headers or {}))
+        return problem(kind, PROBLEM_KINDS[kind][1] + ".", dict(error.headers or {}))
 
     async def on_failure(_: Request, __: Exception) -> Response:
         return problem("internal", "The server could not answer; its log says why.")

@@ -109,7 +109,7 @@ class FuzzQe(EntityModel):
         self._regulator = REGULATORS[config.regulator]
         size = max(sizes.entities, 1), config.dimension
         self.entities = nn.Parameter(torch.empty(size).uniform_(*self._regulator.initial))
-        self.projection = Projection(config, sizes.directed)
+        self.projection = FuzzyProjection(config, sizes.directed)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
         """[B, N]"""
@@ -147,7 +147,7 @@ class FuzzQe(EntityModel):
 
 
 @final
-class Projection(nn.Module):
+class FuzzyProjection(nn.Module):
     """The fuzzy set that a relation leads to."""
 
     def __init__(self, config: FuzzQeConfig, relations: int) -> None:

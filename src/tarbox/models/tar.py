@@ -27,11 +27,11 @@ from tarbox.models.translation import ATTENTIONS, UNIONS, TranslationAlgebra, xa
 from tarbox.query.algebra import And, Concept, Not, Query, walk
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Ids
+    from tarbox.kb.arrays import Ids
 
 EXACT_LIMIT: Final = 40_000
 """The most entities for `project="exact"`, whose cost grows with their square."""
-_CELLS: Final = 1 << 25
+_TERMS_AT_A_TIME: Final = 1 << 25
 _CHOICES: Final = {
     "t_norm": T_NORMS,
     "attention": ATTENTIONS,
@@ -205,7 +205,7 @@ class Tar(Model):
     def _similarity_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
         """Eq. 12 for all concepts, a block of concepts and of queries at a time: memory does not grow with either."""
         scores_BC = self.entities.new_empty(len(ids_BS), self.sizes.concepts)
-        rows = max(1, _CELLS // max(self.sizes.entities, 1))
+        rows = max(1, _TERMS_AT_A_TIME // max(self.sizes.entities, 1))
         for concepts in _blocks(self.sizes.concepts, rows):
             table = self._kept_halves() if rows >= self.sizes.concepts else self.concept_halves(concepts)
             for queries in _blocks(len(ids_BS), rows):

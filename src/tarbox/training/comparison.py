@@ -33,8 +33,8 @@ from tarbox.training.settings import Settings, read_file, resolve
 
 COMPARISON: Final = "comparison.json"
 RUNS: Final = "runs"
-FORMAT: Final = "tarbox-comparison"
-VERSION: Final = 1
+COMPARISON_FORMAT: Final = "tarbox-comparison"
+COMPARISON_VERSION: Final = 1
 SEEDS: Final = 3
 """As many runs as the paper averages; one run cannot tell a difference from chance."""
 COUNTING: Final = ModelSpec("counting", "counting", None, None, "counting")
@@ -160,7 +160,7 @@ def read_plan(output: Path, benchmark: Benchmark) -> Plan | None:
     if not file.exists():
         return None
     record = json.loads(file.read_bytes())
-    if record.get("format") != FORMAT or record.get("version") != VERSION:
+    if record.get("format") != COMPARISON_FORMAT or record.get("version") != COMPARISON_VERSION:
         raise ConfigError(f"{file} was not written by this version of tarbox compare. Name another folder.")
     if record["benchmark"] != _identity(benchmark):
         raise ConfigError(
@@ -262,8 +262,8 @@ def _identity(benchmark: Benchmark) -> dict[str, Any]:
 
 def _write_plan(plan: Plan) -> None:
     record = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": COMPARISON_FORMAT,
+        "version": COMPARISON_VERSION,
         "benchmark": _identity(plan.benchmark),
         "most_at_a_time": plan.most_at_a_time,
         "models": [spec.record() for spec in plan.models],
