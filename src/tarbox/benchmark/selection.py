@@ -16,7 +16,7 @@ import numpy as np
 from tarbox.benchmark.tables import Lists
 from tarbox.core.ids import Level
 from tarbox.kb.arrays import Flags, Ids, Places
-from tarbox.kb.rows import Rows
+from tarbox.kb.rows import Rows, offsets_of
 
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import SampleBuffer
@@ -141,10 +141,10 @@ def _without(lists: Lists, values: Ids) -> Lists:
     """The lists without one value each."""
     keep = lists.values != np.repeat(values, lists.sizes())
     sizes = np.bincount(lists.owners()[keep], minlength=len(lists))
-    return Lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), lists.values[keep])
+    return Lists(offsets_of(sizes), lists.values[keep])
 
 
 def _chain(parts: Sequence[Lists], kind: type[np.int32 | np.int8]) -> Lists:
     sizes = np.concatenate([np.empty(0, np.int64), *(part.sizes() for part in parts)])
     values = np.concatenate([np.empty(0, kind), *(part.values for part in parts)])
-    return Lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), values)
+    return Lists(offsets_of(sizes), values)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tarbox.core.errors import BenchmarkError, QueryError
 from tarbox.core.ids import Level
 from tarbox.kb.arrays import Ids, Places
+from tarbox.kb.rows import offsets_of, ranges
 from tarbox.kb.writing import replace_file
 from tarbox.query.algebra import Query
 from tarbox.query.manchester import parse
@@ -60,7 +61,11 @@ _FORMAT: Final = {b"tarbox": b"query-table 1"}
 @final
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Ragged lists of numbers: list i is `values[offsets[i]:offsets[i + 1]]`."""
+    """Ragged lists of numbers: list i is `values[offsets[i]:offsets[i + 1]]`.
+
+    No `tarbox.kb.rows.Rows`: their order means something (slots, one missing count per target), they may repeat, and
+    their numbers are of any type, as in an Arrow list column.
+    """
 
     offsets: Places
     values: NDArray[Any]
@@ -69,15 +74,14 @@ class Lists:
     def of(cls, lists: Sequence[Sequence[int]]) -> Lists:
         sizes = np.array([len(entries) for entries in lists], np.int64)
         flat = np.array([value for entries in lists for value in entries], np.int32)
-        return cls(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), flat)
+        return cls(offsets_of(sizes), flat)
 
     @classmethod
     def of_column(cls, column: pa.ChunkedArray) -> Lists:
         """From an Arrow list column; a null counts as an empty list."""
         array = column.combine_chunks()
         sizes = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int64)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        return cls(offsets, array.flatten().to_numpy(zero_copy_only=False))
+        return cls(offsets_of(sizes), array.flatten().to_numpy(zero_copy_only=False))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -95,9 +99,7 @@ class Lists:
     def take(self, rows: Places) -> Lists:
         """The lists at `rows`, in that order."""
         sizes = self.sizes()[rows]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        starts = np.repeat(self.offsets[rows] - offsets[:-1], sizes)
-        return Lists(offsets, self.values[starts + np.arange(offsets[-1])])
+        return Lists(offsets_of(sizes), self.values[ranges(self.offsets[rows], sizes)[1]])
 
     def to_arrow(self) -> pa.ListArray:
         return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.values))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tarbox.kb.arrays import Doubles, Flags, Ids, Places
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import Rows, pair_keys, ranges
+from tarbox.kb.rows import Rows, offsets_of, pair_keys, ranges
 
 
 @final
@@ -137,7 +137,7 @@ def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
         start[level], length[level] = filled + reached.offsets[:-1], reached.sizes()
         filled += more
     _, places = ranges(start[group], length[group])
-    return Rows(np.append(0, np.cumsum(length[group])), found[places])
+    return Rows(offsets_of(length[group]), found[places])
 
 
 def _components(edges: Rows) -> tuple[list[int], Ids]:

@@ -130,6 +130,11 @@ def contains(ordered: Keys, keys: Keys) -> Flags:
     return found
 
 
+def offsets_of(sizes: Places) -> Places:
+    """[N + 1] where each of N parts of these sizes begins, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
 def ranges(starts: Places, sizes: Places) -> tuple[Places, Places]:
     """The numbers of all ranges start, start + 1, ..., one after the other, and for each which range it is of."""
     origin = np.repeat(np.arange(len(sizes)), sizes)

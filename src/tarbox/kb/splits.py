@@ -82,7 +82,7 @@ def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Spl
 def hide(facts: Facts, seed: int, share: float) -> Facts:
     """The facts without this share of the assertions and of the most specific typings, drawn as for a benchmark.
 
-    What a model makes of the rest can be compared with what was hidden: a rehearsal of being asked.
+    What a model makes of the kept facts can be compared with the held-out ones.
     """
     parts = max(1, round(share / HELD_OUT))
     hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
