@@ -5,7 +5,7 @@ them more are true than among those that people see. Here nothing is asked of a 
 Its targets are the answers that do not follow from the training graph, which may be none, and its known answers are the
 others. Top concepts are answers like any other here: a person sees them with a degree.
 
-Degrees are fitted to queries drawn in the same way from the validation graph (docs/adr/0037), of all templates that
+Degrees are fitted to queries drawn in the same way from the validation graph (docs/adr/0029), of all templates that
 models are trained on.
 """
 

@@ -9,7 +9,7 @@
       valid.parquet
       test.parquet
       calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0029)
-      tuning.parquet         queries for fitting them (docs/adr/0037)
+      tuning.parquet         queries for fitting them (docs/adr/0029)
 
 It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.
 """

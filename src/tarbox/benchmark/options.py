@@ -24,7 +24,7 @@ CALIBRATED: Final = ("1p", "2p")
 """The templates of that table."""
 
 TUNING: Final = "tuning"
-"""Such queries whose answers are those of the validation graph: what degrees are fitted to (docs/adr/0037)."""
+"""Such queries whose answers are those of the validation graph: what degrees are fitted to (docs/adr/0029)."""
 
 QUERY_TABLES: Final = (*SPLITS, CALIBRATION, TUNING)
 """The query tables that a benchmark may have."""
