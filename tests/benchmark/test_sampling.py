@@ -25,7 +25,7 @@ from tarbox.benchmark.selection import DrawnQueries
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.graph import Index
-from tarbox.execution.oracle import Oracle
+from oracle import Oracle
 from tarbox.execution.rows import decode
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts

@@ -12,7 +12,7 @@ from tarbox.execution.arrays import ArrayAlgebra
 from tarbox.execution.exact import answer_entities, answer_query, answer_rows, stream_entities
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.execution.oracle import Oracle
+from oracle import Oracle
 from tarbox.execution.rows import decode, encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
