@@ -201,7 +201,7 @@ def test_those_of_one_shape_are_answered_together(kb: KnowledgeBase) -> None:
 
 
 def test_calls_have_a_limit(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering_process, "MOST", 2)
+    monkeypatch.setattr(answering_process, "MOST_AT_ONCE", 2)
     failing = Failing(kb)
     worker = Worker(Replies(failing, Bounds()))  # type: ignore[arg-type]
     worker.take([(number, asked("Person")) for number in range(3)], [])

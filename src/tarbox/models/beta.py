@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least, refuse_concept
@@ -65,13 +66,8 @@ class BetaConfig:
     start: str = "random"
 
     def __post_init__(self) -> None:
-        for name, chosen, choices in (("union", self.union, BETA_UNIONS), ("start", self.start, STARTS)):
-            if chosen not in choices:
-                raise ConfigError(f"{name} = {chosen!r}: choose one of {', '.join(choices)}")
-        numbers = {"dimension": self.dimension, "margin": self.margin, "hidden": self.hidden, "layers": self.layers}
-        for name, number in numbers.items():
-            if not number > 0:
-                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+        choices = {"union": BETA_UNIONS, "start": STARTS}
+        check_settings(self, choices, ("dimension", "margin", "hidden", "layers"))
         if self.start == "identity" and self.hidden < 2 * self.dimension:
             raise ConfigError(
                 f"hidden = {self.hidden}: the identity of {self.dimension} distributions takes at least "

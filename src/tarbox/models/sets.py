@@ -152,32 +152,17 @@ class ConceptMembers(FuzzySet):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Meet(FuzzySet):
-    """Eq. 9."""
+class Combined(FuzzySet):
+    """Eq. 9 and 10: the t-norm or t-conorm of some sets."""
 
     parts: Sequence[FuzzySet]
-    logic: Logic
+    combine: Callable[[Sequence[Tensor]], Tensor]
 
     def degrees(self, universe: Universe) -> Tensor:
-        return self.logic.intersection([part.degrees(universe) for part in self.parts])
+        return self.combine([part.degrees(universe) for part in self.parts])
 
     def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Meet([part.moved(relation_BD) for part in self.parts], self.logic)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Join(FuzzySet):
-    """Eq. 10."""
-
-    parts: Sequence[FuzzySet]
-    logic: Logic
-
-    def degrees(self, universe: Universe) -> Tensor:
-        return self.logic.union([part.degrees(universe) for part in self.parts])
-
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Join([part.moved(relation_BD) for part in self.parts], self.logic)
+        return Combined([part.moved(relation_BD) for part in self.parts], self.combine)
 
 
 @final
@@ -288,10 +273,10 @@ class FuzzyAlgebra:
         return self.project(operand, relation_BD, self.everyone, self.logic)
 
     def intersection(self, operands: Sequence[FuzzySet]) -> FuzzySet:
-        return Meet(operands, self.logic)
+        return Combined(operands, self.logic.intersection)
 
     def union(self, operands: Sequence[FuzzySet]) -> FuzzySet:
-        return Join(operands, self.logic)
+        return Combined(operands, self.logic.union)
 
     def complement(self, operand: FuzzySet) -> FuzzySet:
         return Negated(operand)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self, final
 import torch
 from torch import Tensor, nn
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
@@ -76,27 +77,8 @@ class TarConfig:
     initial_range: float = 0.0
 
     def __post_init__(self) -> None:
-        chosen = {
-            "t_norm": self.t_norm,
-            "attention": self.attention,
-            "union": self.union,
-            "project": self.project,
-            "projection": self.projection,
-            "instantiation": self.instantiation,
-        }
-        for name, value in chosen.items():
-            if value not in _CHOICES[name]:
-                raise ConfigError(f"{name} = {value!r}: choose one of {', '.join(_CHOICES[name])}")
-        positive = {
-            "dimension": self.dimension,
-            "epsilon": self.epsilon,
-            "similarity_scale": self.similarity_scale,
-            "distance_scale": self.distance_scale,
-            "membership_scale": self.membership_scale,
-        }
-        for name, number in positive.items():
-            if not number > 0:
-                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+        scales = ("similarity_scale", "distance_scale", "membership_scale")
+        check_settings(self, _CHOICES, ("dimension", "epsilon", *scales))
         if not self.p >= 1:
             raise ConfigError(f"p = {self.p}: a norm needs p of 1 or more")
 
