@@ -25,6 +25,7 @@ from tarbox.benchmark.tables import OUTSIDE, SCHEMA, QueryTable, parse_shape, re
 from tarbox.core.errors import BenchmarkError, QueryError, QuerySyntaxError, SourceError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import directed, undirected
+from tarbox.kb.sources import Rejection
 from tarbox.kb.terms import from_ntriples, is_literal, is_literal_text, literal, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import replace_file
@@ -40,19 +41,6 @@ _GZIP: Final = b"\x1f\x8b"
 
 @final
 @dataclass(frozen=True, slots=True)
-class RejectedQuery:
-    """A line that is no query of this knowledge base."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class Reading:
     """What a file held: its queries, and the lines that are none.
 
@@ -61,7 +49,7 @@ class Reading:
     """
 
     table: QueryTable
-    rejected: tuple[RejectedQuery, ...]
+    rejected: tuple[Rejection, ...]
     unknown_known: int
 
 
@@ -78,7 +66,7 @@ def read_queries(path: str | os.PathLike[str], vocabulary: Vocabulary, resolver:
             try:
                 row = reader.read(line, number)
             except _Unreadable as error:
-                rejected.append(RejectedQuery(file, number, str(error)))
+                rejected.append(Rejection(file, number, str(error)))
                 continue
             for name, value in row.items():
                 columns[name].append(value)

@@ -115,7 +115,7 @@ def evaluate(
     if plot is not None:
         from tarbox.evaluation.plots import draw_templates
 
-        draw_templates([results], plot)
+        draw_templates(results, plot)
         _plot_calibration(calibration, plot)
     if task.rejected:
         raise typer.Exit(WITH_REJECTED)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.evaluation.comparison import Comparison, Statistic, TableRow, columns, common_templates
 from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE_HEADING, COMMON, NAMES
-from tarbox.evaluation.plots import BAR_SHARE, COLOURS, GRID_COLOUR, INK, new_figure, save_figure
+from tarbox.evaluation.plots import AVERAGE_GAP, BAR_SHARE, COLOURS, GRID_COLOUR, INK, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +45,7 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     templates = columns(rows, level)
     shared = common_templates(comparison.rows, level)
     average = AVERAGE_HEADING if len(shared) == len(templates) else COMMON
-    gap = 0.35  # sets the average apart
-    places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + gap}
+    places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + AVERAGE_GAP}
     size = BAR_SHARE / len(rows)
     for number, row in enumerate(rows):
         shift = (number - (len(rows) - 1) / 2) * size
@@ -79,16 +78,8 @@ def _mark_published(
         if row.published and row.model == _MARKED and row.ablation_of is None:
             cells = _cells(row, *wanted, axis)
             at, heights = [places[name] for name in cells], [100 * cell.mean for cell in cells.values()]
-            panel.scatter(
-                at,
-                heights,
-                s=26,
-                marker="D",
-                facecolors="white",
-                edgecolors=INK,
-                label=f"{row.name}, other data",
-                zorder=4,
-            )
+            look: dict[str, Any] = {"s": 26, "marker": "D", "facecolors": "white", "edgecolors": INK, "zorder": 4}
+            panel.scatter(at, heights, label=f"{row.name}, other data", **look)
 
 
 def _cells(
