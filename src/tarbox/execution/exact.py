@@ -76,11 +76,6 @@ def stream_entities(query: Query, index: Index, block: int = STREAM_BLOCK) -> It
                 yield found
 
 
-def answer_entities(query: Query, index: Index) -> Ids:
-    """The entity answers to one query, increasing."""
-    return np.concatenate([np.empty(0, np.int32), *stream_entities(query, index)])
-
-
 def answer_queries(queries: Iterable[Query], index: Index) -> list[Answer]:
     """The answers to each query, in their order; those of one shape are answered together."""
     rows = [encode(query, index.facts.vocabulary) for query in queries]

@@ -128,15 +128,9 @@ def through_held_out(state: int) -> int:
     return near - 1 if near > 1 else near
 
 
-@compiled
-def find_group(graph: Graph, node: int, relation: int) -> int:
-    """The group of a node and a directed relation; -1 where there is none."""
-    return search(graph.node_starts, graph.node_relations, graph.node_groups, node, relation)
-
-
 @inlined
 def search(starts: Places, relations: Ids, groups: Ids, node: int, relation: int) -> int:
-    """`find_group` on the arrays it needs: a call with the whole graph costs more than the search."""
+    """The group of a node and a directed relation, or -1; takes arrays, since passing the graph costs more than it."""
     low, high = starts[node], starts[node + 1]
     end = high
     if low < high and relations[high - 1] <= relation:  # typing is a node's last relation
