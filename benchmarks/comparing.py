@@ -20,17 +20,17 @@ from tarbox.benchmark.folder import open_benchmark
 from tarbox.evaluation.comparison import Selection
 from tarbox.evaluation.comparison_tables import comparison_terminal
 from tarbox.evaluation.published import choose_published
-from tarbox.training.comparison import Began, Ended, News, make_plan
-from tarbox.training.comparison_results import Examination, title_of
-from tarbox.training.contestants import Wishes, choose_contestants
+from tarbox.training.comparison import Began, Ended, ProgressEvent, make_plan
+from tarbox.training.comparison_results import Evaluation, title_of
+from tarbox.training.model_specs import Overrides, choose_models
 from tarbox.training.workers import train_beside
 
 BEGAN = time.monotonic()
 
 
-def say(news: News) -> None:
-    if isinstance(news, Began | Ended):
-        print(f"{time.monotonic() - BEGAN:4.0f} s {type(news).__name__.lower()} {news.job.name}", flush=True)
+def say(event: ProgressEvent) -> None:
+    if isinstance(event, Began | Ended):
+        print(f"{time.monotonic() - BEGAN:4.0f} s {type(event).__name__.lower()} {event.job.name}", flush=True)
 
 
 def main() -> None:
@@ -44,14 +44,14 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
     options = parser.parse_args()
     limits = (f"stopping.minutes={options.minutes}", "stopping.epochs=100000", "validation.every=100000")
-    named = choose_contestants(options.models.split(","), Wishes((), (), (*limits, *options.set), None))
+    named = choose_models(options.models.split(","), Overrides((), (), (*limits, *options.set), None))
     named = [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
     benchmark = open_benchmark(options.benchmark)
     with tempfile.TemporaryDirectory() as scratch:
         plan = make_plan(Path(scratch), benchmark, named, options.parallel)
         failures = train_beside(plan.jobs(), say, options.parallel)
         published = choose_published("auto", benchmark)
-        comparison = Examination(plan, Selection(options.split, (), 0), None, say).compare(failures, published)
+        comparison = Evaluation(plan, Selection(options.split, (), 0), None, say).compare(failures, published)
     if out := os.environ.get("OUT"):
         Path(out, "results.json").write_text(json.dumps(comparison.json(), indent=1), encoding="utf-8")
     print(title_of(comparison))

@@ -197,15 +197,27 @@ def rank_large(meter: Meter, batch: int) -> list[Line]:
     return [Line("large", name, batch / seconds, "queries/s", held / LIMIT, max(memory, held))]
 
 
+TILES: Final = (
+    (8, 16, 32, 4),
+    (16, 16, 32, 4),
+    (16, 16, 32, 8),
+    (8, 32, 32, 8),
+    (16, 32, 32, 8),
+    (8, 8, 64, 4),
+    (8, 16, 64, 8),
+)
+"""Worth trying."""
+
+
 def tune(meter: Meter, batch: int) -> list[Line]:
     """Every tile of the Triton kernel; the best belongs into `tarbox.models.kernels.TILE`."""
-    from tarbox.models.kernels import TILES, cross_terms
+    from tarbox.models.kernels import Tile, cross_terms
 
     concepts, queries = (fuzzy_sets(n, YAGO4.entities, meter.device) for n in (YAGO4.concepts, batch))
     terms = batch * YAGO4.concepts * YAGO4.entities
     eager = terms / meter.time(partial(cross_eager, concepts.values, queries.values))
     lines = [Line("tiles", "eager torch", eager, "terms/s", 1.0)]
-    for tile in TILES:
+    for tile in (Tile(*numbers) for numbers in TILES):
         rate = terms / meter.time(partial(cross_terms, concepts.values, queries.values, tile))
         lines.append(Line("tiles", str(tile), rate, "terms/s", rate / eager))
     return lines

@@ -29,7 +29,7 @@ import numpy as np
 from tarbox.benchmark.building import build_benchmark, table_of
 from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Task, grounds_of, sample_task
+from tarbox.benchmark.sampling import SamplingTask, sample_task, sampling_graphs
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import Predictions, predict
@@ -66,9 +66,9 @@ def tenth(name: str) -> QueryTable:
     """Test queries as PROTOCOL.md's sketches had them: hard is what nine tenths of the facts do not say."""
     options = options_of(name)
     split = options.divide(open_store(SCRATCH / f"kb-{name}").facts)
-    ground = grounds_of(Split({**split.stages, "test": Stage(split.whole, split.train)}), options)["test"]
-    tasks = [Task(template, TEMPLATES[template].shape, "test", COUNTS[2]) for template in EPFO]
-    return table_of([sample_task(task, ground, options) for task in tasks])
+    graph = sampling_graphs(Split({**split.stages, "test": Stage(split.whole, split.train)}), options)["test"]
+    tasks = [SamplingTask(template, TEMPLATES[template].shape, "test", COUNTS[2]) for template in EPFO]
+    return table_of([sample_task(task, graph, options) for task in tasks])
 
 
 def work(options: argparse.Namespace) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from tarbox.benchmark.building import table_of
-from tarbox.benchmark.calibration import MOST_ANSWERS
+from tarbox.benchmark.calibration import MOST_HARD_ANSWERS
 from tarbox.benchmark.options import CALIBRATION, BenchmarkOptions
-from tarbox.benchmark.sampling import Ground, Task, sample_task
+from tarbox.benchmark.sampling import SamplingGraph, SamplingTask, sample_task
 from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import predict, reliability
 from tarbox.execution.graph import Index
@@ -39,13 +39,13 @@ def main() -> None:
     reasoner: Any = open_run(options.run).scorer()
     whole = split_honestly(open_store(options.store).facts, 0, SplitBy.RANDOM).whole
     later = Index.of(whole, reasoner.index.facts)
-    ground = Ground(later, hard=True, never=np.zeros(later.concepts, np.bool_), every=True)
-    sampling = BenchmarkOptions(seed=1, max_answers=MOST_ANSWERS)
+    graph = SamplingGraph(later, hard=True, never=np.zeros(later.concepts, np.bool_), every=True)
+    sampling = BenchmarkOptions(seed=1, max_answers=MOST_HARD_ANSWERS)
     print(f"{'':6}" + f"{'error  Brier  degree   true':>36}" * 2)
     print(f"{'':6}" + "".join(f"{level.value:>36}" for level in (Level.ENTITY, Level.CONCEPT)))
     for name in options.templates.split(","):
-        task = Task(name, TEMPLATES[name].shape, CALIBRATION, options.queries)
-        found = predict(reasoner, table_of([sample_task(task, ground, sampling)]))
+        task = SamplingTask(name, TEMPLATES[name].shape, CALIBRATION, options.queries)
+        found = predict(reasoner, table_of([sample_task(task, graph, sampling)]))
         line = f"{name:6}"
         for level in (Level.ENTITY, Level.CONCEPT):
             one = reliability(found[level, name])

@@ -27,7 +27,7 @@ import numpy as np
 
 from dict_sampler import DictSampler, Found
 from tarbox.benchmark.options import BenchmarkOptions, Protocol, choose_shapes
-from tarbox.benchmark.sampling import Ground, SampledQueries, Task, grounds_of, sample_task
+from tarbox.benchmark.sampling import SampledQueries, SamplingGraph, SamplingTask, sample_task, sampling_graphs
 from tarbox.core.ids import Level
 from tarbox.kb.facts import Facts
 from tarbox.query.algebra import Query
@@ -63,13 +63,13 @@ def load(paths: list[str]) -> Facts:
 
 
 def measure_compiled(
-    task: Task, ground: Ground, options: BenchmarkOptions, seconds: float
+    task: SamplingTask, graph: SamplingGraph, options: BenchmarkOptions, seconds: float
 ) -> tuple[float, SampledQueries]:
     """Queries per second, benchmark after benchmark of the standard size over this time, and the first of them."""
     results: list[SampledQueries] = []
     start = time.process_time()
     while time.process_time() - start < seconds:
-        results.append(sample_task(task, ground, replace(options, seed=len(results))))
+        results.append(sample_task(task, graph, replace(options, seed=len(results))))
     elapsed = time.process_time() - start
     return sum(len(result.ids) for result in results) / elapsed, results[0]
 
@@ -90,8 +90,8 @@ def measure_sets(
 
 def check_equal(fast: SampledQueries, slow: list[Found]) -> int:
     """Compares the queries both have drawn; returns how many those are."""
-    asked = {level: dict(zip(a.rows.tolist(), range(len(a.rows)), strict=True)) for level, a in fast.asked.items()}
-    both = min(len(fast.asked[Level.ENTITY].rows), len(slow))  # beyond, one level may already have its queries
+    asked = {level: dict(zip(a.rows.tolist(), range(len(a.rows)), strict=True)) for level, a in fast.levels.items()}
+    both = min(len(fast.levels[Level.ENTITY].rows), len(slow))  # beyond, one level may already have its queries
     for number, expected in enumerate(slow[:both]):
         assert tuple(fast.ids[number].tolist()) == expected.ids, "the samplers drew different queries"
         pairs = (
@@ -100,10 +100,12 @@ def check_equal(fast: SampledQueries, slow: list[Found]) -> int:
         )
         for level, targets, costs in pairs:
             place = asked[level].get(number)
-            given = fast.asked[level].targets[place].tolist() if place is not None else []
+            given = fast.levels[level].targets[place].tolist() if place is not None else []
             assert given == sorted(targets), "the samplers found different answers"
             if place is not None:
-                assert fast.asked[level].missing[place].tolist() == [costs[x] for x in given], "different missing links"
+                assert fast.levels[level].missing[place].tolist() == [costs[x] for x in given], (
+                    "different missing links"
+                )
     return both
 
 
@@ -112,18 +114,20 @@ def measure(shapes: dict[str, Query], facts: Facts, seconds: float) -> list[Spee
     options = BenchmarkOptions(shapes=shapes)
     split = options.divide(facts)
     start = time.perf_counter()
-    ground = grounds_of(split, options)[PART]
+    graph = sampling_graphs(split, options)[PART]
     print(f"indexes of three graphs: {time.perf_counter() - start:.1f} s")
-    sampler = DictSampler(split.stages[PART], set(np.flatnonzero(ground.never).tolist()), options.max_answers)
+    sampler = DictSampler(split.stages[PART], set(np.flatnonzero(graph.never).tolist()), options.max_answers)
     start = time.perf_counter()
     first = next(iter(shapes))
-    sample_task(Task(first, shapes[first], PART, 1), ground, options)
+    sample_task(SamplingTask(first, shapes[first], PART, 1), graph, options)
     print(f"machine code, compiled or from the cache: {time.perf_counter() - start:.1f} s, not counted below")
     print("template  queries/s   sets/s   ratio   sets/s without missing links   ratio  checked")
     speeds = []
     for name, shape in shapes.items():
         seed = options.derive_seed(PART, name)
-        compiled, queries = measure_compiled(Task(name, shape, PART, options.counts[1]), ground, options, seconds)
+        compiled, queries = measure_compiled(
+            SamplingTask(name, shape, PART, options.counts[1]), graph, options, seconds
+        )
         sets, found = measure_sets(sampler, shape, seed, seconds, missing=True)
         plain, _ = measure_sets(sampler, shape, seed, seconds, missing=False)
         checked = check_equal(queries, found)

@@ -27,13 +27,15 @@ from typing import Any, Final, final
 import numpy as np
 
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Collector, Ground, Task
+from tarbox.benchmark.sampling import Collector, SamplingGraph, SamplingTask
 from tarbox.execution.exact import answer_query
 from tarbox.execution.graph import Index
 from tarbox.execution.rows import decode
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, lift, slots
 from tarbox.query.names import RDF_TYPE, SUBCLASS_OF
-from tarbox.query.sparql_text import to_sparql
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from sparql_text import to_sparql
 
 MOST_ANSWERS: Final = 2_000
 ANY: Final = "any"
@@ -60,7 +62,7 @@ def random_tree(source: random.Random, depth: int, concepts: bool = True) -> Que
 
 def random_queries(index: Index, number: int, seed: int) -> Iterator[Query]:
     """Queries with random trees of depth 1 to 4 and between 1 and `MOST_ANSWERS` answers."""
-    ground = Ground(index, False, np.zeros(index.concepts, np.bool_))
+    graph = SamplingGraph(index, False, np.zeros(index.concepts, np.bool_))
     source, made, tried = random.Random(seed), 0, 0
     while made < number:
         shape = lift(random_tree(source, source.randint(1, 4)))[0]
@@ -68,7 +70,7 @@ def random_queries(index: Index, number: int, seed: int) -> Iterator[Query]:
         tried += 1
         if len(slots(shape)) < 2:
             continue
-        collector = Collector(Task("random", shape, "train", 1), ground, options)
+        collector = Collector(SamplingTask("random", shape, "train", 1), graph, options)
         collector.advance()
         ids = collector.result().ids
         if len(ids):

@@ -28,7 +28,7 @@ from tarbox.benchmark.tables import parse_shape
 from tarbox.cli.main import bench_app as app
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.execution.oracle import Oracle
+from oracle import Oracle
 from tarbox.execution.rows import decode
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.vocabulary import Vocabulary

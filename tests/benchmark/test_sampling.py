@@ -12,12 +12,20 @@ import pytest
 
 from tarbox.benchmark.kernels import ACCEPTED
 from tarbox.benchmark.options import BenchmarkOptions, Protocol, choose_shapes
-from tarbox.benchmark.sampling import Collector, Ground, Task, grounds_of, sample_all, sample_task, tasks_of
-from tarbox.benchmark.selection import Catch
+from tarbox.benchmark.sampling import (
+    Collector,
+    SamplingGraph,
+    SamplingTask,
+    sample_all,
+    sample_task,
+    sampling_graphs,
+    tasks_of,
+)
+from tarbox.benchmark.selection import DrawnQueries
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.graph import Index
-from tarbox.execution.oracle import Oracle
+from oracle import Oracle
 from tarbox.execution.rows import decode
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
@@ -66,30 +74,30 @@ def split(facts):
 
 
 @pytest.fixture(scope="module")
-def grounds(split):
-    return grounds_of(split, OPTIONS)
+def graphs(split):
+    return sampling_graphs(split, OPTIONS)
 
 
 @pytest.fixture(scope="module")
-def sampled(grounds):
-    return sample_all(grounds, OPTIONS)
+def sampled(graphs):
+    return sample_all(graphs, OPTIONS)
 
 
 @pytest.mark.parametrize("part", ["train", "valid"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_attempt_equals_that_of_the_sampler_over_sets(split, grounds, part, name):
-    slow = load_dict_sampler().DictSampler(split.stages[part], set(np.flatnonzero(grounds[part].never).tolist()), 15)
-    collector = Collector(Task(name, SHAPES[name], part, 1), grounds[part], OPTIONS)
+def test_every_attempt_equals_that_of_the_sampler_over_sets(split, graphs, part, name):
+    slow = load_dict_sampler().DictSampler(split.stages[part], set(np.flatnonzero(graphs[part].never).tolist()), 15)
+    collector = Collector(SamplingTask(name, SHAPES[name], part, 1), graphs[part], OPTIONS)
     collector._limit = attempts = 400
     collector.advance()
-    catch = Catch.of(collector._haul, int(collector._outcomes[ACCEPTED]), grounds[part].hard)
+    drawn = DrawnQueries.of(collector._buffer, int(collector._outcomes[ACCEPTED]), graphs[part].hard)
     seed = OPTIONS.derive_seed(part, name)
-    drawn = (slow.attempt(SHAPES[name], seed, number) for number in range(attempts))
-    found = list({f.ids: f for f in drawn if f is not None}.values())
-    assert [f.ids for f in found] == [tuple(row) for row in catch.ids.tolist()]
+    attempted = (slow.attempt(SHAPES[name], seed, number) for number in range(attempts))
+    found = list({f.ids: f for f in attempted if f is not None}.values())
+    assert [f.ids for f in found] == [tuple(row) for row in drawn.ids.tolist()]
     assert len(found) > 3
     for number, expected in enumerate(found):
-        entity, concept = catch.found[Level.ENTITY], catch.found[Level.CONCEPT]
+        entity, concept = drawn.found[Level.ENTITY], drawn.found[Level.CONCEPT]
         assert entity.targets[number].tolist() == sorted(expected.targets)
         assert entity.others[number].tolist() == sorted(expected.others)
         assert concept.targets[number].tolist() == sorted(expected.concept_targets)
@@ -105,14 +113,14 @@ def test_hard_answers_are_those_of_the_larger_graph_alone(sampled, split):
         stage = split.stages[queries.task.part]
         larger = Oracle.of(stage.facts)
         smaller = Oracle.of(stage.earlier) if stage.earlier is not None else None
-        asked = queries.asked[Level.ENTITY]
+        asked = queries.levels[Level.ENTITY]
         for place, row in enumerate(asked.rows[:10]):
             query = decode(queries.task.shape, queries.ids[row], stage.facts.vocabulary)
             answers = larger.entities(query)
             hard = answers - smaller.entities(query) if smaller else answers
             assert set(asked.targets[place].tolist()) == hard
             assert set(asked.known[place].tolist()) == answers - hard
-        asked = queries.asked[Level.CONCEPT]
+        asked = queries.levels[Level.CONCEPT]
         top = set(Instances.of(split.whole).top_concepts().tolist())
         for place, row in enumerate(asked.rows[:10]):
             query = decode(queries.task.shape, queries.ids[row], stage.facts.vocabulary)
@@ -125,10 +133,10 @@ def test_hard_answers_are_those_of_the_larger_graph_alone(sampled, split):
 def test_no_query_comes_twice_and_none_asks_for_too_much(sampled):
     for queries in sampled:
         assert len({row.tobytes() for row in queries.ids}) == len(queries.ids)
-        for asked in queries.asked.values():
+        for asked in queries.levels.values():
             assert (asked.targets.sizes() > 0).all()
             assert len(asked.rows) <= queries.task.wanted
-        assert queries.asked[Level.ENTITY].targets.sizes().max(initial=0) <= OPTIONS.max_answers
+        assert queries.levels[Level.ENTITY].targets.sizes().max(initial=0) <= OPTIONS.max_answers
 
 
 def test_no_relation_leads_straight_back(sampled):
@@ -166,9 +174,9 @@ def test_a_negated_branch_removes_something_but_not_everything(sampled, split):
                     assert 0 < len(oracle.entities(node)) < len(before)
 
 
-def test_the_result_depends_on_the_seed_alone(grounds, sampled):
-    again = sample_all(grounds, replace(OPTIONS, workers=5))
-    other = sample_all(grounds, replace(OPTIONS, seed=1))
+def test_the_result_depends_on_the_seed_alone(graphs, sampled):
+    again = sample_all(graphs, replace(OPTIONS, workers=5))
+    other = sample_all(graphs, replace(OPTIONS, seed=1))
     same = [np.array_equal(one.ids, two.ids) for one, two in zip(sampled, again, strict=True)]
     assert all(same)
     assert not all(np.array_equal(one.ids, two.ids) for one, two in zip(sampled, other, strict=True))
@@ -189,9 +197,9 @@ def test_templates_for_evaluation_only_have_no_training_queries():
 @pytest.mark.parametrize("assertions", [[], [(0, 0, 1)], [(0, 0, 1), (1, 0, 2), (2, 0, 0)]])
 def test_a_tiny_graph_yields_fewer_queries_and_says_so(assertions):
     facts = Facts.of(Vocabulary.of(["a", "b", "c"], ["C"], ["p"]), assertions, [(0, 0)])
-    ground = Ground(Index.of(facts), False, np.zeros(1, np.bool_))
+    graph = SamplingGraph(Index.of(facts), False, np.zeros(1, np.bool_))
     for name, known in TEMPLATES.items():
-        queries = sample_task(Task(name, known.shape, "train", 50), ground, BenchmarkOptions())
+        queries = sample_task(SamplingTask(name, known.shape, "train", 50), graph, BenchmarkOptions())
         assert len(queries.ids) < 50
         assert f"{name} train: " in queries.shortfall()
         assert "of the 50 wanted" in queries.shortfall()
@@ -199,15 +207,15 @@ def test_a_tiny_graph_yields_fewer_queries_and_says_so(assertions):
 
 def test_without_typings_entities_alone_decide_when_to_stop(facts):
     untyped = facts.with_typings(facts.typed < 0)
-    ground = Ground(Index.of(untyped), False, np.zeros(12, np.bool_))
-    queries = sample_task(Task("2p", TEMPLATES["2p"].shape, "train", 50), ground, BenchmarkOptions())
+    graph = SamplingGraph(Index.of(untyped), False, np.zeros(12, np.bool_))
+    queries = sample_task(SamplingTask("2p", TEMPLATES["2p"].shape, "train", 50), graph, BenchmarkOptions())
     assert queries.attempts < 5_000
     assert "50 at entity level and 0 at concept level of the 50 wanted" in queries.shortfall()
 
 
 def test_an_empty_vocabulary_yields_nothing():
-    ground = Ground(Index.of(Facts.of(Vocabulary.of([]))), False, np.zeros(0, np.bool_))
-    queries = sample_task(Task("1p", TEMPLATES["1p"].shape, "train", 5), ground, BenchmarkOptions())
+    graph = SamplingGraph(Index.of(Facts.of(Vocabulary.of([]))), False, np.zeros(0, np.bool_))
+    queries = sample_task(SamplingTask("1p", TEMPLATES["1p"].shape, "train", 5), graph, BenchmarkOptions())
     assert len(queries.ids) == 0
 
 
@@ -219,11 +227,11 @@ def test_the_paper_asks_for_one_answer_and_filters_training_answers(facts):
     train = Oracle.of(split.train)
     whole = Oracle.of(facts)
     rows = {}
-    for queries in sample_all(grounds_of(split, options), options):
+    for queries in sample_all(sampling_graphs(split, options), options):
         rows.setdefault(queries.task.template, {})[queries.task.part] = {row.tobytes() for row in queries.ids}
         relations = [n for n, slot in enumerate(slots(queries.task.shape)) if slot.role is Role.RELATION]
         assert (queries.ids[:, relations] % 2 == 1).all()
-        entity, concept = queries.asked[Level.ENTITY], queries.asked[Level.CONCEPT]
+        entity, concept = queries.levels[Level.ENTITY], queries.levels[Level.CONCEPT]
         chosen = dict(zip(entity.rows.tolist(), entity.targets.values.tolist(), strict=True))
         assert (entity.targets.sizes() == 1).all()
         assert (concept.targets.sizes() == 1).all()

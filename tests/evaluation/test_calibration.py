@@ -269,7 +269,7 @@ def evaluate(bench: Path, *options: object) -> tuple[str, str]:
 
 
 def test_the_command_checks_degrees_that_are_probabilities(bench: Path, tmp_path: Path, monkeypatch) -> None:
-    gambler = command.Contestant("gambler", Gambler)
+    gambler = command.EvaluatedModel("gambler", Gambler)
     monkeypatch.setattr(command, "_untrained", lambda _: gambler)
     plot = tmp_path / "bars.png"
     stdout, stderr = evaluate(bench, "--json", "--plot", plot)

@@ -15,11 +15,10 @@ from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
 from tarbox.evaluation.comparison import (
     Comparison,
-    Entrant,
     Outcome,
-    Row,
     Selection,
     Statistic,
+    TableRow,
     best_rows,
     common_templates,
 )
@@ -32,7 +31,7 @@ from tarbox.evaluation.comparison_tables import (
     tabulate_comparison,
 )
 from tarbox.evaluation.evaluator import Ranked
-from tarbox.evaluation.metrics import LevelResults, Results, Scoreboard, Summary, measure
+from tarbox.evaluation.metrics import LevelResults, MetricSummary, Results, Scoreboard, measure
 from tarbox.evaluation.published import choose_published, matches, read_published
 from tarbox.evaluation.reports import from_json, to_json
 from tarbox.kb.vocabulary import Vocabulary
@@ -43,24 +42,24 @@ Golden = Callable[[str, str], None]
 def results(model: str, figures: Mapping[str, float]) -> Results:
     """The same figures at both levels; Hits are twice the MRR."""
     found = {
-        name: Summary({"mrr": mrr, "hits@1": mrr / 2, "hits@3": 2 * mrr, "hits@10": 3 * mrr}, 10, (mrr, mrr))
+        name: MetricSummary({"mrr": mrr, "hits@1": mrr / 2, "hits@3": 2 * mrr, "hits@10": 3 * mrr}, 10, (mrr, mrr))
         for name, mrr in figures.items()
     }
     board = Scoreboard(next(iter(found.values())), found)
     return Results(model, "paper", {level: LevelResults(board, {}) for level in Level})
 
 
-def row(key: str, *runs: Mapping[str, float], ablation_of: str | None = None, failure: str | None = None) -> Row:
+def row(key: str, *runs: Mapping[str, float], ablation_of: str | None = None, failure: str | None = None) -> TableRow:
     outcomes = [Outcome(seed, results(key, figures)) for seed, figures in enumerate(runs)]
     if failure is not None:
         outcomes.append(Outcome(len(outcomes), None, failure))
-    return Row.of(Entrant(key, key, key.partition("-")[0], ablation_of), outcomes)
+    return TableRow.of((key, key, key.partition("-")[0]), outcomes, ablation_of)
 
 
 @pytest.fixture
 def comparison() -> Comparison:
     figures = {"1p": 0.2, "2i": 0.1, "2in": 0.3}
-    counting = Row.of(Entrant("counting", "counting", "counting"), [Outcome(None, results("counting", figures))])
+    counting = TableRow.of(("counting", "counting", "counting"), [Outcome(None, results("counting", figures))])
     return Comparison(
         (
             counting,
@@ -153,7 +152,7 @@ def test_the_deviation_is_the_samples() -> None:
 
 def test_a_template_answered_in_part_is_not_had() -> None:
     runs = [Outcome(0, results("a", {"1p": 0.2, "other": 0.3}))]  # of 10 queries each
-    found = Row.of(Entrant("a", "a", "a"), runs, {"entity": {"1p": 10, "other": 12}})
+    found = TableRow.of(("a", "a", "a"), runs, asked={"entity": {"1p": 10, "other": 12}})
     assert found.templates(Level.ENTITY) == ["1p"]
 
 

@@ -21,21 +21,14 @@ def bars(svg: Path, colour: str) -> int:
 
 def test_one_bar_per_template_and_average(ranked: Ranked, tmp_path: Path) -> None:
     file = tmp_path / "bars.svg"
-    draw_templates([measure(ranked, "counting", "honest")], file)
+    draw_templates(measure(ranked, "counting", "honest"), file)
     entity, concept = 4, 2  # templates and the average
     assert bars(file, COLOURS[0]) == entity + concept
 
 
-def test_a_colour_per_run_and_a_legend(ranked: Ranked, tmp_path: Path) -> None:
-    file = tmp_path / "bars.svg"
-    runs = [measure(ranked, "one", "honest"), measure(replace(ranked, ranks=ranked.ranks * 2), "two", "honest")]
-    draw_templates(runs, file, "hits@3")
-    assert [bars(file, colour) for colour in COLOURS[:2]] == [7, 7]  # one each in the legend
-
-
 def test_a_picture_of_pixels(ranked: Ranked, tmp_path: Path) -> None:
     file = tmp_path / "bars.png"
-    draw_templates([measure(ranked, "counting", "honest")], file)
+    draw_templates(measure(ranked, "counting", "honest"), file)
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
@@ -51,10 +44,10 @@ def test_degrees(tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_is_said(ranked: Ranked, tmp_path: Path) -> None:
     results = measure(ranked, "counting", "honest")
     with pytest.raises(ConfigError, match=r"must end in \.png, \.svg, \.pdf"):
-        draw_templates([results], tmp_path / "bars.gif")
+        draw_templates(results, tmp_path / "bars.gif")
     with pytest.raises(ConfigError, match="cannot write"):
-        draw_templates([results], tmp_path / "nowhere" / "bars.png")
+        draw_templates(results, tmp_path / "nowhere" / "bars.png")
     with pytest.raises(BenchmarkError, match="no results"):
-        draw_templates([], tmp_path / "bars.png")
+        draw_templates(replace(results, levels={}), tmp_path / "bars.png")
     with pytest.raises(BenchmarkError, match="nothing to plot"):
         draw_degrees({"entity degree": {}}, tmp_path / "kb.png")

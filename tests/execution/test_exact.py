@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from oracle import Oracle
 from tarbox.core.errors import UnknownName
 from tarbox.execution.arrays import ArrayAlgebra
-from tarbox.execution.exact import answer_entities, answer_query, answer_rows, stream_entities
+from tarbox.execution.exact import answer_query, answer_rows, stream_entities
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.execution.oracle import Oracle
 from tarbox.execution.rows import decode, encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
@@ -101,7 +101,7 @@ def test_a_query_two_hundred_levels_deep_is_answered(maker):
     for level in range(200):
         wrapped = Or((Entity(f"urn:e{level % 12:02}"), query)) if level % 3 else Not(query)
         query = And((wrapped, Exists(f"urn:r{level % 3}", Direction.INVERSE, query))) if level < 8 else wrapped
-    assert answer_entities(query, Index.of(facts)).tolist() == sorted(Oracle.of(facts).entities(query))
+    assert answer_query(query, Index.of(facts)).entities.tolist() == sorted(Oracle.of(facts).entities(query))
 
 
 def test_coverage_is_the_share_of_answers_inside_a_concept():
@@ -114,7 +114,7 @@ def test_coverage_is_the_share_of_answers_inside_a_concept():
 
 def test_thing_means_every_entity_where_the_vocabulary_has_no_such_concept(maker):
     facts = maker.facts()
-    assert len(answer_entities(Concept(OWL_THING), Index.of(facts))) == 12
+    assert len(answer_query(Concept(OWL_THING), Index.of(facts)).entities) == 12
     assert len(Oracle.of(facts).entities(Concept(OWL_THING))) == 12
 
 

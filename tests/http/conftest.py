@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tarbox.http.apart import Apart
 from tarbox.http.app import create_app
 from tarbox.http.server import bind, make_server
-from tarbox.http.settings import Settings
+from tarbox.http.settings import ServerSettings
+from tarbox.http.worker_client import WorkerClient
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
 from tarbox.service.answering import Answerer, open_answerer
@@ -47,10 +47,10 @@ def serve(answerer: Answerer) -> Serve:
 
     @contextmanager
     def serving(
-        settings: Settings | None = None, by: Answerer | None = None, apart: Apart | None = None
+        settings: ServerSettings | None = None, by: Answerer | None = None, worker: WorkerClient | None = None
     ) -> Iterator[str]:
-        chosen = settings or Settings(port=0)
-        server = make_server(create_app(by or answerer, chosen, apart), chosen)
+        chosen = settings or ServerSettings(port=0)
+        server = make_server(create_app(by or answerer, chosen, worker), chosen)
         listener = bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

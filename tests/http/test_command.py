@@ -14,7 +14,7 @@ import pytest
 
 from tarbox.cli.serve import run, serve
 from tarbox.core.errors import ConfigError, StoreMissing
-from tarbox.http.settings import Settings
+from tarbox.http.settings import ServerSettings
 
 PROGRAM = "import typer; from tarbox.cli.serve import serve; typer.run(serve)"
 
@@ -41,8 +41,8 @@ def test_it_serves_until_it_is_told_to_stop(store: Path, ending: signal.Signals)
 
 def test_mistakes_are_told(store: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match="--port"):
-        run(store, Settings(port=taken.getsockname()[1]))
+        run(store, ServerSettings(port=taken.getsockname()[1]))
     with pytest.raises(StoreMissing, match="no store at"):
-        run(store / "nothing", Settings())
+        run(store / "nothing", ServerSettings())
     with pytest.raises(ConfigError, match="too short"):
         serve(store, api_key="x")

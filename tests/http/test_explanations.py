@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tarbox.core.errors import QueryError, UnknownName
 from tarbox.core.ids import Role
-from tarbox.execution.oracle import Oracle
+from oracle import Oracle
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, walk

@@ -21,8 +21,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from tarbox.cli.serve import run
-from tarbox.http.settings import Bounds, Settings
-run(Path(sys.argv[1]), Settings(port=0, bounds=Bounds(reading=1.0)))
+from tarbox.http.settings import Bounds, ServerSettings
+run(Path(sys.argv[1]), ServerSettings(port=0, bounds=Bounds(reading=1.0)))
 """
 
 

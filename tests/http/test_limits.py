@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from tarbox.core.ids import Role
-from tarbox.http.desk import THREADS
-from tarbox.http.settings import Bounds, Settings
+from tarbox.http.dispatcher import THREADS
+from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question
 from tarbox.service.answers import AnswerCounts, Answers, EntityAnswer
@@ -61,7 +61,7 @@ def problem(reply: httpx.Response, kind: str, status: int) -> None:
 
 
 def test_an_answer_that_takes_too_long(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(seconds=0.3)), waiting) as address:
+    with serve(ServerSettings(bounds=Bounds(seconds=0.3)), waiting) as address:
         waiting.go.clear()
         reply = httpx.get(f"{address}/api/answer?query=Person")
         problem(reply, "timeout", 503)
@@ -76,7 +76,7 @@ def test_an_answer_that_takes_too_long(serve, waiting: Waiting) -> None:  # type
 
 
 def test_explanations_that_take_too_long(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(seconds=0.3)), waiting) as address, ThreadPoolExecutor(THREADS) as pool:
+    with serve(ServerSettings(bounds=Bounds(seconds=0.3)), waiting) as address, ThreadPoolExecutor(THREADS) as pool:
         waiting.go.clear()
         asked = f"{address}/api/explain?query=Person&answer=GeoffreyHinton"
         for reply in pool.map(httpx.get, [asked] * THREADS):
@@ -97,7 +97,7 @@ def answered(address: str) -> bool:
 
 
 def test_too_many_at_once(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(concurrent=2)), waiting) as address, ThreadPoolExecutor(8) as pool:
+    with serve(ServerSettings(bounds=Bounds(concurrent=2)), waiting) as address, ThreadPoolExecutor(8) as pool:
         waiting.go.clear()
         asked = [pool.submit(httpx.get, f"{address}/api/answer?query=Person") for _ in range(6)]
         while sum(future.done() for future in asked) < 4:
@@ -191,7 +191,7 @@ def talk(address: str, *pieces: bytes, pause: float = 0.0) -> bytes:
 
 
 def test_a_slow_head_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(reading=0.4))) as address:
+    with serve(ServerSettings(bounds=Bounds(reading=0.4))) as address:
         start = time.monotonic()
         heard = talk(address, b"GET /health HTTP/1.1\r\n", *[b"X-%d: 1\r\n" % i for i in range(50)], pause=0.05)
         assert time.monotonic() - start < 5
@@ -202,7 +202,7 @@ def test_a_slow_head_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_a_slow_head_on_a_connection_that_was_kept(serve) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(reading=0.4))) as address:
+    with serve(ServerSettings(bounds=Bounds(reading=0.4))) as address:
         whole = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
         heard = talk(address, whole, b"GET /health HTTP/1.1\r\n", *[b"X-%d: 1\r\n" % i for i in range(30)], pause=0.05)
         assert heard.count(b"HTTP/1.1 200") == 1
@@ -210,7 +210,7 @@ def test_a_slow_head_on_a_connection_that_was_kept(serve) -> None:  # type: igno
 
 
 def test_a_slow_body_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(reading=0.4, concurrent=1))) as address:
+    with serve(ServerSettings(bounds=Bounds(reading=0.4, concurrent=1))) as address:
         head = b"POST /api/answer HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(talk, address, head, *[b" "] * 20, pause=0.05)
@@ -222,7 +222,7 @@ def test_a_slow_body_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
 def test_a_client_that_does_not_read_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
     """It asks more than the buffers of the system hold, and reads when the server has nothing left to do for it."""
     asked = 200
-    with serve(Settings(bounds=Bounds(reading=0.4, concurrent=2))) as address:
+    with serve(ServerSettings(bounds=Bounds(reading=0.4, concurrent=2))) as address:
         host, _, port = address.removeprefix("http://").partition(":")
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -244,7 +244,7 @@ def test_a_client_that_does_not_read_is_cut_off(serve) -> None:  # type: ignore[
 
 
 def test_too_many_connections(serve) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(bounds=Bounds(connections=3))) as address:
+    with serve(ServerSettings(bounds=Bounds(connections=3))) as address:
         host, _, port = address.removeprefix("http://").partition(":")
         held = [socket.create_connection((host, int(port))) for _ in range(3)]
         time.sleep(0.2)
@@ -263,7 +263,7 @@ def test_what_is_no_http(address: str) -> None:
 
 
 def test_the_key(serve) -> None:  # type: ignore[no-untyped-def]
-    with serve(Settings(api_key="open sesame")) as address, httpx.Client(base_url=address) as client:
+    with serve(ServerSettings(api_key="open sesame")) as address, httpx.Client(base_url=address) as client:
         for path in ("/api/kb", "/api/answer?query=Person", "/sparql?query=x", "/metrics", "/api/nothing"):
             reply = client.get(path)
             problem(reply, "unauthorised", 401)
@@ -280,7 +280,7 @@ def test_the_key(serve) -> None:  # type: ignore[no-untyped-def]
 def test_other_sites_ask_only_where_they_may(serve, client: httpx.Client) -> None:  # type: ignore[no-untyped-def]
     asking = {"Origin": "https://yasgui.org"}
     assert "access-control-allow-origin" not in client.get("/api/kb", headers=asking).headers
-    with serve(Settings(origins=("https://yasgui.org",), api_key="open sesame")) as address:
+    with serve(ServerSettings(origins=("https://yasgui.org",), api_key="open sesame")) as address:
         preflight = {**asking, "Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "X-API-Key"}
         assert httpx.options(f"{address}/sparql", headers=preflight).status_code == 200
         reply = httpx.get(f"{address}/api/kb", headers={**asking, "X-API-Key": "open sesame"})

@@ -160,15 +160,15 @@ def test_a_page_of_equivalent_concepts() -> None:
 
 
 def test_wrong_questions_do_not_spoil_the_right_ones(answerer: Answerer, kb: KnowledgeBase) -> None:
-    from tarbox.http.desk import Desk
+    from tarbox.http.dispatcher import Dispatcher
     from tarbox.http.metrics import Metrics
     from tarbox.http.replies import Asked
     from tarbox.http.settings import Bounds
 
-    desk = Desk(answerer, Bounds(), Metrics("0"))
+    dispatcher = Dispatcher(answerer, Bounds(), Metrics("0"))
     nowhere = kb.parse("SELECT ?x { ?x a <urn:nothing> }", sparql=True)
     batch = [Asked("Person", None, 1, 0.0), Asked("Persn", None, 1, 0.0), Asked("x", nowhere, 1, 0.0)]
-    found = desk.replies.answer_batch(batch)
+    found = dispatcher.replies.answer_batch(batch)
     assert [type(outcome).__name__ for outcome in found] == ["bytes", "QuerySyntaxError", "UnknownName"]
-    desk.close()
+    dispatcher.close()
     assert Question(nowhere, 1) == Question(nowhere, 1)

@@ -16,7 +16,7 @@ from tarbox.core.errors import SourceError
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
 from tarbox.kb.readers import READERS
-from tarbox.kb.readers.dumps import RULES
+from tarbox.kb.readers.dumps import DUMP_RULES
 from tarbox.kb.sources import FORMATS, ForgivingStream, detect_format, find_sources
 
 BASE = "https://tarbox.example/toy#"
@@ -33,7 +33,7 @@ TOYS = {
     "tsv": "tables",
     "csv": "csv",
 }
-GENERAL = set(FORMATS) - {"gaf", "hpoa", "hpo-genes", *RULES}  # files of one kind of fact cannot express the toy
+GENERAL = set(FORMATS) - {"gaf", "hpoa", "hpo-genes", *DUMP_RULES}  # files of one kind of fact cannot express the toy
 
 
 def hash_of(source: Path | str, out: Path, *more: str) -> str:

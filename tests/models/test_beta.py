@@ -12,7 +12,7 @@ from torch.distributions import kl_divergence
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes
-from tarbox.models.beta import LEAST, STARTS, Beta, BetaConfig, positive
+from tarbox.models.beta import LEAST_PARAMETER, STARTS, Beta, BetaConfig, positive
 from tarbox.models.gamma import features, log_beta
 from tarbox.query.templates import template
 
@@ -60,7 +60,7 @@ def test_parameters_stay_above_their_least() -> None:
     for shape in SHAPES.values():
         for query in model.distributions(shape, rows_of(shape)):
             assert (query > 0).all()
-    assert positive(torch.tensor([-3.0, 0.0, 2.0])).tolist() == pytest.approx([LEAST, 1.0, 3.0])
+    assert positive(torch.tensor([-3.0, 0.0, 2.0])).tolist() == pytest.approx([LEAST_PARAMETER, 1.0, 3.0])
 
 
 @pytest.mark.parametrize("union", ["dnf", "de-morgan"])

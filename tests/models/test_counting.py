@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarbox.core.ids import Level
-from tarbox.execution.oracle import Oracle
+from oracle import Oracle
 from tarbox.execution.rows import decode, encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary

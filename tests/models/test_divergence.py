@@ -114,7 +114,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     concepts, queries = (Halves.of(sigmoids(n, 50, 2.0), 1, EPSILON) for n in (7, 5))
     rows_BK = torch.randint(7, (5, 3))
     whole = cross_eager(concepts.values, queries.values), pair_similarity(concepts, queries, rows_BK)
-    monkeypatch.setattr(divergence, "CHUNK", {"cpu": 60})
+    monkeypatch.setattr(divergence, "TERMS_AT_A_TIME", {"cpu": 60})
     torch.testing.assert_close(cross_eager(concepts.values, queries.values), whole[0])
     torch.testing.assert_close(pair_similarity(concepts, queries, rows_BK), whole[1])
 
@@ -122,7 +122,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("chunk", [1 << 22, 40])
 def test_the_gradient_of_pairs(p: float, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(divergence, "CHUNK", {"cpu": chunk})
+    monkeypatch.setattr(divergence, "TERMS_AT_A_TIME", {"cpu": chunk})
     logits_CE, logits_BE = (torch.randn(n, 11, dtype=torch.float64, requires_grad=True) for n in (4, 3))
     rows_BK = torch.tensor([[0, 2, 2], [3, 0, 1], [2, 2, 0]])
 

@@ -308,5 +308,5 @@ def test_a_vocabulary_without_concepts_or_relations() -> None:
 def test_blocks_of_concepts_and_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     shape, model = SHAPES["2i"], model_of()
     whole = model.score(shape, rows_of(shape, 7), Level.CONCEPT)
-    monkeypatch.setattr(tar_module, "_CELLS", 2 * SIZES.entities)
+    monkeypatch.setattr(tar_module, "_TERMS_AT_A_TIME", 2 * SIZES.entities)
     torch.testing.assert_close(model.score(shape, rows_of(shape, 7), Level.CONCEPT), whole)

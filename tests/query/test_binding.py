@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
-from tarbox.execution.binding import VocabularyResolver, bind, check_names
+from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.lookup import Lookup, NameSource, edit_distance
+from tarbox.execution.rows import encode
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query
 from tarbox.query.manchester import parse
@@ -26,7 +27,7 @@ NS = "https://tarbox.example/academia#"
 
 def test_bind_gives_shape_and_ids(vocabulary: Vocabulary, resolver: VocabularyResolver) -> None:
     query = parse("interestedIn some ((inverse investigates value GeoffreyHinton) and (uses value Google))", resolver)
-    shape, ids = bind(query, vocabulary)
+    shape, ids = encode(query, vocabulary)
     assert shape == TEMPLATES["ip"].shape
     expected = [
         2 * _id(vocabulary.relations, "interestedIn"),

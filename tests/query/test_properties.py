@@ -7,8 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from oracle import Oracle
+from shapes import arrange
+from sparql_text import is_thing, to_sparql
 from tarbox.core.errors import QueryTooLarge
-from tarbox.execution.oracle import Oracle
 from tarbox.kb.facts import Facts
 from tarbox.kb.terms import from_ntriples, to_ntriples
 from tarbox.kb.vocabulary import Vocabulary
@@ -35,8 +37,6 @@ from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF
 from tarbox.query.render import render
 from tarbox.query.rewrites import canonical, disjunctive_normal_form, negation_normal_form, simplify
 from tarbox.query.sparql import parse_sparql
-from tarbox.query.sparql_text import is_thing, to_sparql
-from tarbox.query.templates import arrange
 
 ENTITIES = [f"urn:e{i}" for i in range(6)] + ['"19\\"77"^^<http://www.w3.org/2001/XMLSchema#gYear>', '"a"@en']
 CONCEPTS = [f"urn:c{i}" for i in range(4)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shapes import template_of
 from tarbox.core.errors import QueryError, QueryTooLarge, SourceError
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Slot, ground, lift, slots
@@ -24,7 +25,7 @@ from tarbox.query.betae import (
     write_queries,
 )
 from tarbox.query.manchester import parse
-from tarbox.query.templates import TEMPLATES, template, template_of
+from tarbox.query.templates import TEMPLATES, template
 
 F, I = Direction.FORWARD, Direction.INVERSE  # noqa: E741
 NAMES = ["1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "3in", "inp", "pin", "pni"]

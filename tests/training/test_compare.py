@@ -20,10 +20,20 @@ from tarbox.benchmark.folder import open_benchmark
 from tarbox.cli.compare import compare
 from tarbox.cli.compare_progress import Estimator, Reporter
 from tarbox.core.errors import ConfigError
-from tarbox.training.comparison import COUNTING, Began, Ended, Job, News, Told, make_plan, read_plan, train_in_turn
-from tarbox.training.contestants import Contestant, Wishes, Word, choose_contestants
+from tarbox.training.comparison import (
+    COUNTING,
+    Began,
+    Ended,
+    Job,
+    ProgressEvent,
+    Trained,
+    make_plan,
+    read_plan,
+    train_in_turn,
+)
 from tarbox.training.events import EpochEnded, Started
 from tarbox.training.failures import TrainingInterrupted
+from tarbox.training.model_specs import ModelSpec, Overrides, Word, choose_models
 
 TINY = "tiny_model:Tiny"
 SHORT = ["--set", "epochs=2", "--set", "every=1", "--set", "batches.size=1024", "--set", "optimizer.rate=0.02"]
@@ -174,14 +184,14 @@ def test_another_benchmark_is_refused(call: Call, bench: Path, copied: Path, tmp
         call(bench, "-o", tmp_path / "new")
 
 
-def interrupt(news: News) -> None:
+def interrupt(progress: ProgressEvent) -> None:
     """Ends the process's training at the end of its first epoch, as `kill` does."""
-    if isinstance(news, Told) and isinstance(news.event, EpochEnded) and news.event.epoch == 1:
+    if isinstance(progress, Trained) and isinstance(progress.event, EpochEnded) and progress.event.epoch == 1:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_what_was_killed_goes_on(call: Call, bench: Path, compared: Path, tmp_path: Path) -> None:
-    named = choose_contestants([TINY], Wishes(assignments=tuple(SHORT[1::2])))
+    named = choose_models([TINY], Overrides(assignments=tuple(SHORT[1::2])))
     plan = make_plan(tmp_path / "c", open_benchmark(bench), [replace(named[0], seeds=2)])
     first, second = plan.jobs()
     with pytest.raises(TrainingInterrupted):
@@ -213,7 +223,7 @@ def test_a_model_may_raise_anything(monkeypatch: pytest.MonkeyPatch, bench: Path
         raise RuntimeError("shapes\ndo not fit")
 
     monkeypatch.setattr("tarbox.training.comparison.start", explode)
-    named = choose_contestants([TINY], Wishes())
+    named = choose_models([TINY], Overrides())
     plan = make_plan(tmp_path / "c", open_benchmark(bench), [replace(named[0], seeds=1)])
     assert train_in_turn(plan.jobs(), lambda _: None) == {(TINY, 0): "RuntimeError: shapes do not fit"}
 
@@ -240,30 +250,30 @@ def test_words() -> None:
     assert Word.parse("tar-no-ins").name == "tar w/o Ins"
     assert Word.parse("mine=tar-no-ins").name == "mine"
     with pytest.raises(ConfigError, match="counting does not learn subsumption"):
-        choose_contestants(["counting-no-sub"], Wishes())
+        choose_models(["counting-no-sub"], Overrides())
     with pytest.raises(ConfigError, match="'tar' is named twice; another name is written NAME=tar"):
-        choose_contestants(["tar", "tar"], Wishes())
+        choose_models(["tar", "tar"], Overrides())
     with pytest.raises(ConfigError, match="is no model to compare"):
-        choose_contestants(["a b=tar"], Wishes())
+        choose_models(["a b=tar"], Overrides())
     with pytest.raises(ConfigError, match=r"no model 'tarr'. Did you mean 'tar'"):
-        choose_contestants(["tarr"], Wishes())
+        choose_models(["tarr"], Overrides())
 
 
-def table_of(contestants: list[Contestant], label: str) -> dict[str, Any]:
-    settings = next(contestant.settings for contestant in contestants if contestant.label == label)
+def table_of(models: list[ModelSpec], label: str) -> dict[str, Any]:
+    settings = next(spec.settings for spec in models if spec.label == label)
     assert settings is not None
     return settings.table()
 
 
 def test_settings_reach_whom_they_are_for(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("[optimizer]\nrate = 0.25\n")
-    wishes = Wishes(
+    overrides = Overrides(
         ("academia",),
         (f"{TINY}:{tmp_path / 'mine.toml'}",),
         ("tar:dimension=32", "tar-no-sub:dimension=40", "batches.size=77", "similarity_scale=3.0"),
         "cpu",
     )
-    found = choose_contestants(["tar", "tar-no-sub", "tar-no-ins", TINY, "counting"], wishes)
+    found = choose_models(["tar", "tar-no-sub", "tar-no-ins", TINY, "counting"], overrides)
     assert [table_of(found, label)["model"]["dimension"] for label in ("tar", "tar-no-sub", "tar-no-ins")] == [
         32,
         40,
@@ -291,20 +301,20 @@ def test_settings_reach_whom_they_are_for(tmp_path: Path) -> None:
 )
 def test_a_setting_for_nobody_is_an_error(assignment: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        choose_contestants(["tar"], Wishes(assignments=(assignment,)))
+        choose_models(["tar"], Overrides(assignments=(assignment,)))
 
 
 def test_a_plan_survives_its_file(bench: Path, tmp_path: Path) -> None:
     benchmark = open_benchmark(bench)
-    named = choose_contestants(["tar", "tar-no-sub"], Wishes(("academia",)))
-    plan = make_plan(tmp_path / "c", benchmark, [replace(contestant, seeds=0) for contestant in named])
+    named = choose_models(["tar", "tar-no-sub"], Overrides(("academia",)))
+    plan = make_plan(tmp_path / "c", benchmark, [replace(spec, seeds=0) for spec in named])
     assert read_plan(tmp_path / "c", benchmark) == plan
-    assert [contestant.seeds for contestant in plan.contestants] == [1, 3, 3]
-    assert plan.contestants[0] == COUNTING
+    assert [spec.seeds for spec in plan.models] == [1, 3, 3]
+    assert plan.models[0] == COUNTING
 
 
 def test_the_time_left_for_all(bench: Path, tmp_path: Path) -> None:
-    named = choose_contestants([TINY, f"{TINY}-no-sub"], Wishes(assignments=("stopping.minutes=1",)))
+    named = choose_models([TINY, f"{TINY}-no-sub"], Overrides(assignments=("stopping.minutes=1",)))
     jobs = make_plan(tmp_path / "c", open_benchmark(bench), [replace(one, seeds=2) for one in named]).jobs()
     estimator = Estimator(jobs, 1)
     assert estimator.seconds_left(0.0) is None
@@ -317,13 +327,13 @@ def test_the_time_left_for_all(bench: Path, tmp_path: Path) -> None:
 
 
 def test_the_reporter_is_sober_without_a_terminal(bench: Path, tmp_path: Path) -> None:
-    named = choose_contestants([TINY], Wishes())
+    named = choose_models([TINY], Overrides())
     jobs: list[Job] = make_plan(tmp_path / "c", open_benchmark(bench), [replace(named[0], seeds=2)]).jobs()
     said, now = StringIO(), iter(range(0, 1000, 20))
     with Reporter(jobs, 1, said, lambda: float(next(now))) as reporter:
         reporter(Began(jobs[0], False))
-        reporter(Told(jobs[0], Started(0, 9, 1, 1)))
-        reporter(Told(jobs[0], EpochEnded(1, {}, 1, 1.0, 1.0, 75.0, 0.1)))
+        reporter(Trained(jobs[0], Started(0, 9, 1, 1)))
+        reporter(Trained(jobs[0], EpochEnded(1, {}, 1, 1.0, 1.0, 75.0, 0.1)))
         reporter(Ended(jobs[0], "no luck"))
     lines = said.getvalue().splitlines()
     assert lines[0] == f"run 1 of 2: {TINY}, seed 0"

@@ -14,11 +14,12 @@ import pyarrow as pa
 from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import Benchmark, check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Progress, SampledQueries, grounds_of, sample_all
+from tarbox.benchmark.sampling import Progress, SampledQueries, sample_all, sampling_graphs
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.kb.facts import SPLITS, Facts, Ids
+from tarbox.kb.arrays import Ids
+from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import Manifest, Store
 
 LEVELS: Final = (Level.ENTITY, Level.CONCEPT)
@@ -49,11 +50,11 @@ def build_benchmark(
     if not len(facts.heads):
         raise BenchmarkError("this knowledge base has no assertions, so there is nothing to ask about")
     split = options.divide(facts)
-    grounds = grounds_of(split, options)
-    sampled = sample_all(grounds, options, progress)
+    graphs = sampling_graphs(split, options)
+    sampled = sample_all(graphs, options, progress)
     tables = {part: table_of([queries for queries in sampled if queries.task.part == part]) for part in SPLITS}
-    never = np.flatnonzero(grounds["test"].never).astype(np.int32)
-    del grounds  # their indexes are as large as the one that calibration makes
+    never = np.flatnonzero(graphs["test"].never).astype(np.int32)
+    del graphs  # their indexes are as large as the one that calibration makes
     calibration = sample_calibration(split, options, progress)
     for part in dict.fromkeys(queries.task.part for queries in calibration):
         tables[part] = table_of([queries for queries in calibration if queries.task.part == part])
@@ -96,7 +97,7 @@ def table_of(sampled: Sequence[SampledQueries]) -> QueryTable:
 
 
 def _level_table(queries: SampledQueries, level: Level) -> QueryTable:
-    asked = queries.asked[level]
+    asked = queries.levels[level]
     size = len(asked.rows)
     template = queries.task.template
     columns: dict[str, Any] = {

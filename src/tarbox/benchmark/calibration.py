@@ -5,7 +5,7 @@ them more are true than among those that people see. Here nothing is asked of a 
 Its targets are the answers that do not follow from the training graph, which may be none, and its known answers are the
 others. Top concepts are answers like any other here: a person sees them with a degree.
 
-Degrees are fitted to queries drawn in the same way from the validation graph (docs/adr/0037), of all templates that
+Degrees are fitted to queries drawn in the same way from the validation graph (docs/adr/0029), of all templates that
 models are trained on.
 """
 
@@ -26,12 +26,12 @@ from tarbox.benchmark.options import (
     BenchmarkOptions,
     Protocol,
 )
-from tarbox.benchmark.sampling import Ground, Progress, SampledQueries, Task, sample_task
+from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, SamplingTask, sample_task
 from tarbox.execution.graph import Index
 from tarbox.kb.splits import Split
 from tarbox.query.templates import TEMPLATES
 
-MOST_ANSWERS: Final = 10_000
+MOST_HARD_ANSWERS: Final = 10_000
 """A query with more hard answers is left out, for the sake of memory. The bound of the other tables, 100, would leave
 out up to a fifth of the queries of 2p, and those are the ones whose predictions are most often true."""
 
@@ -40,15 +40,15 @@ OTHERS: Final = 5
 """One in so many queries for a template of tuning that is not calibrated: it says how degrees fall with length."""
 
 
-def calibration_tasks(options: BenchmarkOptions) -> list[Task]:
+def calibration_tasks(options: BenchmarkOptions) -> list[SamplingTask]:
     """One task per template and table; none under the paper's protocol, whose splits hold no typing out."""
     if options.protocol is not Protocol.HONEST or not options.calibration:
         return []
-    measured = [Task(name, TEMPLATES[name].shape, CALIBRATION, options.calibration) for name in CALIBRATED]
+    measured = [SamplingTask(name, TEMPLATES[name].shape, CALIBRATION, options.calibration) for name in CALIBRATED]
     others = {name: shape for name, shape in options.shapes.items() if name not in {*EVALUATION_ONLY, *CALIBRATED}}
     few = options.calibration // OTHERS
     fitted = [replace(task, part=TUNING) for task in measured]
-    return measured + fitted + [Task(name, shape, TUNING, few) for name, shape in others.items() if few]
+    return measured + fitted + [SamplingTask(name, shape, TUNING, few) for name, shape in others.items() if few]
 
 
 def sample_calibration(
@@ -57,12 +57,12 @@ def sample_calibration(
     """The queries of all tasks; what follows from the training graph is known."""
     tasks = calibration_tasks(options)
     never = np.zeros(len(split.whole.vocabulary.concepts), np.bool_)
-    unhindered = replace(options, max_answers=MOST_ANSWERS)
+    unhindered = replace(options, max_answers=MOST_HARD_ANSWERS)
     found: list[SampledQueries] = []
     for part, facts in ((CALIBRATION, split.whole), (TUNING, split.stages["valid"].facts)):
         own = [task for task in tasks if task.part == part]
         if own:
-            ground = Ground(Index.of(facts, split.train), hard=True, never=never, every=True)
+            graph = SamplingGraph(Index.of(facts, split.train), hard=True, never=never, every=True)
             with ThreadPoolExecutor(options.workers) as pool:
-                found += pool.map(partial(sample_task, ground=ground, options=unhindered, progress=progress), own)
+                found += pool.map(partial(sample_task, graph=graph, options=unhindered, progress=progress), own)
     return found

@@ -25,6 +25,7 @@ from tarbox.benchmark.tables import OUTSIDE, SCHEMA, QueryTable, parse_shape, re
 from tarbox.core.errors import BenchmarkError, QueryError, QuerySyntaxError, SourceError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import directed, undirected
+from tarbox.kb.sources import Rejection
 from tarbox.kb.terms import from_ntriples, is_literal, is_literal_text, literal, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import replace_file
@@ -34,22 +35,8 @@ from tarbox.query.names import FULL_IRIS, Resolver
 
 _NAME = re.compile(r'"(?:[^"\\]|\\.)*"(?:@[A-Za-z]+(?:-[A-Za-z0-9]+)*|\^\^<[^<>"\s]+>)?|<[^<>\s]*>')
 _PLACEHOLDER = re.compile(r"\?[ecr]\d+")
-_ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
 _REQUIRED: Final = ("level", "query", "target")
 _GZIP: Final = b"\x1f\x8b"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RejectedQuery:
-    """A line that is no query of this knowledge base."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
 
 
 @final
@@ -62,14 +49,14 @@ class Reading:
     """
 
     table: QueryTable
-    rejected: tuple[RejectedQuery, ...]
+    rejected: tuple[Rejection, ...]
     unknown_known: int
 
 
 def read_queries(path: str | os.PathLike[str], vocabulary: Vocabulary, resolver: Resolver = FULL_IRIS) -> Reading:
     """Read JSON lines; names in queries must be in `vocabulary`. `resolver` reads those that are not full IRIs."""
     file = os.fspath(path)
-    reader = _Reader(vocabulary, resolver)
+    reader = _LineReader(vocabulary, resolver)
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
     rejected = []
     with _opened(file) as lines:
@@ -79,7 +66,7 @@ def read_queries(path: str | os.PathLike[str], vocabulary: Vocabulary, resolver:
             try:
                 row = reader.read(line, number)
             except _Unreadable as error:
-                rejected.append(RejectedQuery(file, number, str(error)))
+                rejected.append(Rejection(file, number, str(error)))
                 continue
             for name, value in row.items():
                 columns[name].append(value)
@@ -97,7 +84,7 @@ def exchange_rows(table: QueryTable, vocabulary: Vocabulary) -> Iterator[dict[st
     """The rows as the JSON objects of the contract."""
     terms = _Terms(vocabulary)
     for row in table.columns.to_pylist():
-        role = _ROLES[Level(row["level"])]
+        role = Level(row["level"]).role
         outside = iter(row["outside"] or ())
         shown: dict[str, Any] = {
             "id": row["id"],
@@ -126,7 +113,7 @@ class _Form:
 
 @final
 @dataclass(slots=True)
-class _Reader:
+class _LineReader:
     """Turns lines into rows; remembers forms and names."""
 
     vocabulary: Vocabulary
@@ -138,7 +125,7 @@ class _Reader:
     def read(self, line: str, number: int) -> dict[str, Any]:
         record = _parse_record(line)
         level = Level(record["level"])
-        role = _ROLES[level]
+        role = level.role
         shape, ids = self._query(record["query"])
         targets = [self._find(role, name) for name in record["target"]]
         known = [self._find(role, name) for name in record.get("known") or ()]

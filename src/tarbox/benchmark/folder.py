@@ -9,7 +9,7 @@
       valid.parquet
       test.parquet
       calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0029)
-      tuning.parquet         queries for fitting them (docs/adr/0037)
+      tuning.parquet         queries for fitting them (docs/adr/0029)
 
 It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.
 """
@@ -27,21 +27,21 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.options import CALIBRATION, TABLES, TUNING
+from tarbox.benchmark.options import CALIBRATION, QUERY_TABLES, TUNING
 from tarbox.benchmark.tables import QueryTable, read_table, write_table
 from tarbox.core.errors import BenchmarkError
-from tarbox.core.ids import Level, Role
-from tarbox.kb.facts import SPLITS, Facts, Ids
+from tarbox.core.ids import Level
+from tarbox.kb.arrays import Ids
+from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import MANIFEST, Manifest, Store, checksum, manifest_bytes, open_store
 from tarbox.kb.terms import from_ntriples, to_ntriples
 from tarbox.kb.writing import replace_file, write_store
 
-FORMAT: Final = "tarbox-benchmark"
-VERSION: Final = 1
+BENCHMARK_FORMAT: Final = "tarbox-benchmark"
+BENCHMARK_VERSION: Final = 1
 STORE: Final = "store"
 UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
 """Names of files and folders that do not name a knowledge base."""
-_ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
 
 
 @final
@@ -97,7 +97,7 @@ class Benchmark:
         vocabulary = self.store.facts.vocabulary
         found = {}
         for level, terms in self.manifest["excluded"].items():
-            names = vocabulary.names(_ROLES[Level(level)])
+            names = vocabulary.names(Level(level).role)
             ids = [names.find(from_ntriples(term)) for term in terms]
             found[Level(level)] = np.array([number for number in ids if number is not None], np.int32)
         return found
@@ -106,7 +106,7 @@ class Benchmark:
 def is_benchmark(path: str | os.PathLike[str]) -> bool:
     """Whether there is a benchmark (not merely a store) at `path`."""
     try:
-        return bool(json.loads((Path(path) / MANIFEST).read_bytes()).get("format") == FORMAT)
+        return bool(json.loads((Path(path) / MANIFEST).read_bytes()).get("format") == BENCHMARK_FORMAT)
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -122,8 +122,10 @@ def open_benchmark(path: str | os.PathLike[str]) -> Benchmark:
     manifest: Manifest = json.loads(written)
     if manifest_bytes(manifest) != written:
         raise BenchmarkError(f"{folder / MANIFEST} is damaged: it is not what was written. Build the benchmark again.")
-    if manifest["version"] != VERSION:
-        raise BenchmarkError(f"{folder} has benchmark format {manifest['version']}, this tarbox reads {VERSION}.")
+    if manifest["version"] != BENCHMARK_VERSION:
+        raise BenchmarkError(
+            f"{folder} has benchmark format {manifest['version']}, this tarbox reads {BENCHMARK_VERSION}."
+        )
     store = open_store(folder / STORE)
     if store.vocabulary_hash != manifest["vocabulary_hash"]:
         raise BenchmarkError(f"{folder / STORE} is not the store of this benchmark. Build the benchmark again.")
@@ -158,11 +160,11 @@ def write_benchmark(
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
     try:
         store = write_store(scratch / STORE, training, details.get("store"))
-        files = {split: _write_split(scratch, split, tables[split]) for split in TABLES if split in tables}
+        files = {split: _write_split(scratch, split, tables[split]) for split in QUERY_TABLES if split in tables}
         manifest = {
             **{key: value for key, value in details.items() if key != "store"},
-            "format": FORMAT,
-            "version": VERSION,
+            "format": BENCHMARK_FORMAT,
+            "version": BENCHMARK_VERSION,
             "vocabulary_hash": store["vocabulary_hash"],
             "counts": {split: len(tables[split]) for split in files},
             "excluded": _names(training, excluded or {}),
@@ -183,7 +185,7 @@ def _write_split(folder: Path, split: str, table: QueryTable) -> dict[str, Any]:
 
 def _names(facts: Facts, excluded: Mapping[Level, Ids]) -> dict[str, list[str]]:
     return {
-        level.value: [to_ntriples(facts.vocabulary.names(_ROLES[level]).iri(number)) for number in ids.tolist()]
+        level.value: [to_ntriples(facts.vocabulary.names(level.role).iri(number)) for number in ids.tolist()]
         for level, ids in excluded.items()
     }
 
@@ -194,7 +196,7 @@ def check_place(folder: Path) -> None:
         raise BenchmarkError(f"{folder} is a file. Name a folder for the benchmark.")
     if folder.is_dir() and any(folder.iterdir()) and not is_benchmark(folder):
         raise BenchmarkError(f"{folder} is not empty and holds no benchmark. Name another folder, or empty it.")
-    own = {MANIFEST, STORE, *(f"{split}.parquet" for split in TABLES)}
+    own = {MANIFEST, STORE, *(f"{split}.parquet" for split in QUERY_TABLES)}
     others = sorted(place.name for place in folder.iterdir() if place.name not in own) if folder.is_dir() else []
     if others:
         raise BenchmarkError(

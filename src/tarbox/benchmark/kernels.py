@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tarbox.execution.graph import Graph
 from tarbox.execution.kernels import Space, clear, compiled, list_range, project_types, run
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Flags, Ids, Places
 
 NO_PATH: Final = 0  # the entity has no relation to go on with
 DEGENERATE: Final = 1  # a branch that its sibling makes idle
@@ -30,8 +30,7 @@ PROBES: Final = 32  # how far a key may lie from its place among the keys of que
 TRIES: Final = 8  # how often a relation is drawn anew when it would lead straight back
 
 Random = NDArray[np.uint64]
-Outcomes = NDArray[np.int64]
-Keys = NDArray[np.uint64]
+Hashes = NDArray[np.uint64]
 
 
 class Rules(NamedTuple):
@@ -42,21 +41,21 @@ class Rules(NamedTuple):
     hard: bool
     both_directions: bool
     most: int
-    never: NDArray[np.bool_]
+    never: Flags
     every: bool
 
 
-class Haul(NamedTuple):
+class SampleBuffer(NamedTuple):
     """Room for accepted queries: `ids` [Q, slots] and, one query after the other in `values`, four segments that end
     at `ends[q]`: entity targets, other entity answers, concept targets, other concept answers. `missing` counts the
     held-out facts that the value at the same place needs. `drawn` holds the keys of queries judged before, by hashing;
     its length is a power of two."""
 
     ids: Ids
-    ends: NDArray[np.int64]
+    ends: Places
     values: Ids
     missing: NDArray[np.int8]
-    drawn: Keys
+    drawn: Hashes
 
 
 @compiled
@@ -132,7 +131,7 @@ def draw(graph: Graph, program: Program, rules: Rules, ids: Ids, random: Random)
 
 
 @compiled
-def repeats(first_moves: NDArray[np.int64], step: int, fork: int, place: int, neighbour: int) -> bool:
+def repeats(first_moves: Places, step: int, fork: int, place: int, neighbour: int) -> bool:
     """Notes the first move of a branch; true where a sibling began with the same, which makes one of them idle."""
     for other in range(step + 1, len(first_moves)):
         if first_moves[other, 0] == fork and first_moves[other, 1] == place and first_moves[other, 2] == neighbour:
@@ -190,7 +189,7 @@ def key_of(ids: Ids) -> np.uint64:
 
 
 @compiled
-def place_of(drawn: Keys, key: np.uint64) -> int:
+def place_of(drawn: Hashes, key: np.uint64) -> int:
     """Where the key stands or can be put; -1 where there is no room near its place."""
     mask = len(drawn) - 1
     start = np.int64(key >> np.uint64(1)) & mask
@@ -230,10 +229,10 @@ def has_late_types(graph: Graph, space: Space, row: int) -> bool:
 
 
 @compiled
-def write_level(space: Space, row: int, rules: Rules, first: int, haul: Haul, at: int) -> tuple[int, int]:
+def write_level(space: Space, row: int, rules: Rules, first: int, buffer: SampleBuffer, at: int) -> tuple[int, int]:
     """Writes the targets of a row, then its other answers, from place `at`; returns where each part ends."""
     states, listed, default, never = space.states[row], space.listed[row], space.defaults[row], rules.never
-    values, missing, targets = haul.values, haul.missing, at
+    values, missing, targets = buffer.values, buffer.missing, at
     for wanted in (True, False):
         for place in range(space.sizes[row]):
             node = listed[place]
@@ -249,10 +248,10 @@ def write_level(space: Space, row: int, rules: Rules, first: int, haul: Haul, at
 
 
 @compiled
-def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: int) -> int:
-    """Judges the answers in a row and, where they are accepted, writes them as number `query` of the haul.
+def keep(graph: Graph, space: Space, rules: Rules, row: int, buffer: SampleBuffer, query: int) -> int:
+    """Judges the answers in a row and, where they are accepted, writes them as number `query` of the buffer.
 
-    Returns the outcome, or -1 where the haul has no room for them. Leaves every row empty.
+    Returns the outcome, or -1 where the buffer has no room for them. Leaves every row empty.
     """
     nodes = len(graph.node_starts) - 1
     if space.defaults[row]:
@@ -269,16 +268,16 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
     if rules.hard and concepts > rules.most:
         outcome = TOO_MANY
     if outcome == ACCEPTED:
-        at = haul.ends[query - 1, 3] if query else 0
+        at = buffer.ends[query - 1, 3] if query else 0
         list_range(space, row, 0, graph.entities)
         list_range(space, concept_row, graph.entities, nodes)
-        if at + space.sizes[row] + space.sizes[concept_row] > len(haul.values):
+        if at + space.sizes[row] + space.sizes[concept_row] > len(buffer.values):
             outcome = -1
         else:
-            haul.ends[query, 0], haul.ends[query, 1] = write_level(space, row, rules, 0, haul, at)
-            end = haul.ends[query, 1]
-            ends = write_level(space, concept_row, rules, graph.entities, haul, end)
-            haul.ends[query, 2], haul.ends[query, 3] = ends
+            buffer.ends[query, 0], buffer.ends[query, 1] = write_level(space, row, rules, 0, buffer, at)
+            end = buffer.ends[query, 1]
+            ends = write_level(space, concept_row, rules, graph.entities, buffer, end)
+            buffer.ends[query, 2], buffer.ends[query, 3] = ends
     clear(space, row)
     clear(space, concept_row)
     return outcome
@@ -286,21 +285,21 @@ def keep(graph: Graph, space: Space, rules: Rules, row: int, haul: Haul, query: 
 
 @compiled
 def sample_block(
-    graph: Graph, program: Program, rules: Rules, span: tuple[int, int, int], space: Space, haul: Haul
-) -> tuple[int, int, Outcomes]:
-    """Makes the attempts from `span[1]` to `span[2]` with seed `span[0]` until the haul is full.
+    graph: Graph, program: Program, rules: Rules, span: tuple[int, int, int], space: Space, buffer: SampleBuffer
+) -> tuple[int, int, Places]:
+    """Makes the attempts from `span[1]` to `span[2]` with seed `span[0]` until the buffer is full.
 
     Returns the next attempt, the number of accepted queries, and how many attempts had each outcome.
     """
     seed, first, last = span
     random = np.empty(1, np.uint64)
     outcomes = np.zeros(OUTCOMES, np.int64)
-    drawn, accepted = haul.drawn, 0
+    drawn, accepted = buffer.drawn, 0
     for attempt in range(first, last):
-        if accepted == len(haul.ids):
+        if accepted == len(buffer.ids):
             return attempt, accepted, outcomes
         start_random(random, seed, attempt)
-        ids = haul.ids[accepted]
+        ids = buffer.ids[accepted]
         outcome = draw(graph, program, rules, ids, random)
         if outcome == ACCEPTED and not arrange_siblings(program, ids):
             outcome = DEGENERATE
@@ -310,7 +309,7 @@ def sample_block(
             if place >= 0 and drawn[place] == key:
                 outcome = REPEATED
             else:
-                outcome = keep(graph, space, rules, run(graph, program, ids, space), haul, accepted)
+                outcome = keep(graph, space, rules, run(graph, program, ids, space), buffer, accepted)
                 if place >= 0 and outcome >= 0:
                     drawn[place] = key
         if outcome < 0:

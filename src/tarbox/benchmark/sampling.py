@@ -1,9 +1,9 @@
 """Drawing the queries of a benchmark with complete answers (PROTOCOL.md).
 
-A `Task` is one template for one part of the benchmark. Its attempts are numbered, each with random numbers of its
-own, and taken in order until every level has the queries wanted; so the result is the same on any number of workers,
-which only share out the tasks. Workers are threads: the kernels release the interpreter lock. The number of attempts
-is bounded: a graph too small or too sparse for a template yields fewer queries, and `SampledQueries` says why.
+A `SamplingTask` is one template for one part of the benchmark. Its attempts are numbered, each with its own random
+numbers, and taken in order until every level has the queries wanted; so the result is the same on any number of
+workers, which only share out the tasks. Workers are threads: the kernels release the interpreter lock. Attempts are
+bounded in number: a graph too small or too sparse for a template yields fewer queries, and `SampledQueries` says why.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.options import BenchmarkOptions, Protocol
-from tarbox.benchmark.selection import Asked, Catch, ask_all, ask_every, ask_one, concatenate
+from tarbox.benchmark.selection import DrawnQueries, LevelQueries, ask_all, ask_every, ask_one, concatenate
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.execution.program import compile_shape
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import SPLITS, Ids
+from tarbox.kb.facts import SPLITS
 from tarbox.kb.splits import Split, Stage
 from tarbox.query.algebra import Query
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 ATTEMPTS_PER_QUERY: Final = 100
 ATTEMPTS_AT_LEAST: Final = 200_000
-PATIENCE: Final = 50_000  # attempts that must bring at least `PATIENCE_YIELD` new queries, or a task gives up
-PATIENCE_YIELD: Final = 10
-CHUNK: Final = 1_024  # attempts between two looks at the result, at first
+DRY_ATTEMPTS: Final = 50_000  # attempts that must bring at least `DRY_YIELD` new queries, or a task gives up
+DRY_YIELD: Final = 10
+FIRST_CHUNK: Final = 1_024  # attempts between two looks at the result, at first
 LONGEST_CHUNK: Final = 1 << 15
-HAUL: Final = 4_096  # queries held at a time
-ROOM: Final = 1 << 22  # answers held at a time
-DRAWN: Final = 1 << 20  # queries remembered, so that none is answered twice
+BUFFER_QUERIES: Final = 4_096  # queries held at a time
+BUFFER_ANSWERS: Final = 1 << 22  # answers held at a time
+REMEMBERED: Final = 1 << 20  # queries remembered, so that none is answered twice
 
 REASONS: Final = (
     "the walk met an entity without a relation to go on with",
@@ -52,7 +52,7 @@ REASONS: Final = (
 
 @final
 @dataclass(frozen=True, slots=True)
-class Task:
+class SamplingTask:
     """One template for one part of the benchmark (a name of `TABLES`), with the queries wanted per level."""
 
     template: str
@@ -66,15 +66,15 @@ class Task:
 class SampledQueries:
     """N distinct queries [N, slots] of a task, and what is asked of them at each level."""
 
-    task: Task
+    task: SamplingTask
     ids: Ids
-    asked: Mapping[Level, Asked]
+    levels: Mapping[Level, LevelQueries]
     attempts: int
-    outcomes: NDArray[np.int64]
+    outcomes: Places
 
     def shortfall(self) -> str | None:
         """A sentence about the queries that are lacking, if any are."""
-        found = {level.value: len(asked.rows) for level, asked in self.asked.items()}
+        found = {level.value: len(asked.rows) for level, asked in self.levels.items()}
         if min(found.values()) >= self.task.wanted:
             return None
         numbers = " and ".join(f"{count:,} at {level} level" for level, count in found.items())
@@ -87,7 +87,7 @@ class SampledQueries:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SamplingGraph:
     """Where a part of the benchmark draws its queries from: the indexed graph and which answers it asks for.
 
     Where it asks `every` query, one need not have an answer to ask for.
@@ -95,11 +95,11 @@ class Ground:
 
     index: Index
     hard: bool
-    never: NDArray[np.bool_]
+    never: Flags
     every: bool = False
 
     @classmethod
-    def of(cls, stage: Stage, never: NDArray[np.bool_]) -> Ground:
+    def of(cls, stage: Stage, never: Flags) -> SamplingGraph:
         return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
 
     def levels(self) -> tuple[Level, ...]:
@@ -108,39 +108,39 @@ class Ground:
         return (Level.ENTITY, Level.CONCEPT) if instances.any() else (Level.ENTITY,)
 
 
-Progress = Callable[[Task, int], None]
+Progress = Callable[[SamplingTask, int], None]
 """Called with a task and the number of queries it has at the level where it has fewest."""
 
 
-def tasks_of(options: BenchmarkOptions) -> list[Task]:
+def tasks_of(options: BenchmarkOptions) -> list[SamplingTask]:
     """The tasks of a benchmark, by part, then template."""
     shapes = options.shapes.items()
-    every = (Task(name, shape, part, options.wanted(name, part)) for part in SPLITS for name, shape in shapes)
+    every = (SamplingTask(name, shape, part, options.wanted(name, part)) for part in SPLITS for name, shape in shapes)
     return [task for task in every if task.wanted]
 
 
-def grounds_of(split: Split, options: BenchmarkOptions) -> dict[str, Ground]:
-    """The ground of every part; top concepts (of the whole graph) are no targets of the honest protocol."""
+def sampling_graphs(split: Split, options: BenchmarkOptions) -> dict[str, SamplingGraph]:
+    """The graph of every part; top concepts (of the whole graph) are no targets of the honest protocol."""
     never = np.zeros(len(split.whole.vocabulary.concepts), np.bool_)
     if options.protocol is Protocol.HONEST:
         never[Instances.of(split.whole).top_concepts()] = True
-    return {part: Ground.of(stage, never) for part, stage in split.stages.items()}
+    return {part: SamplingGraph.of(stage, never) for part, stage in split.stages.items()}
 
 
 def sample_all(
-    grounds: Mapping[str, Ground], options: BenchmarkOptions, progress: Progress | None = None
+    graphs: Mapping[str, SamplingGraph], options: BenchmarkOptions, progress: Progress | None = None
 ) -> list[SampledQueries]:
     """The queries of all tasks, in the order of `tasks_of`."""
     tasks = tasks_of(options)
     with ThreadPoolExecutor(options.workers) as pool:
-        return list(pool.map(lambda task: sample_task(task, grounds[task.part], options, progress), tasks))
+        return list(pool.map(lambda task: sample_task(task, graphs[task.part], options, progress), tasks))
 
 
 def sample_task(
-    task: Task, ground: Ground, options: BenchmarkOptions, progress: Progress | None = None
+    task: SamplingTask, graph: SamplingGraph, options: BenchmarkOptions, progress: Progress | None = None
 ) -> SampledQueries:
     """The queries of one task."""
-    collector = Collector(task, ground, options)
+    collector = Collector(task, graph, options)
     while collector.unfinished():
         collector.advance()
         if progress is not None:
@@ -152,36 +152,36 @@ def sample_task(
 class Collector:
     """Makes the attempts of one task chunk by chunk and keeps new queries until it has enough."""
 
-    def __init__(self, task: Task, ground: Ground, options: BenchmarkOptions) -> None:
-        from tarbox.benchmark.kernels import OUTCOMES, Haul, Rules
+    def __init__(self, task: SamplingTask, graph: SamplingGraph, options: BenchmarkOptions) -> None:
+        from tarbox.benchmark.kernels import OUTCOMES, Rules, SampleBuffer
         from tarbox.execution.kernels import make_space
 
-        self._task, self._ground, self._protocol = task, ground, options.protocol
+        self._task, self._graph, self._protocol = task, graph, options.protocol
         self._program = compile_shape(task.shape)
-        nodes = ground.index.entities + ground.index.concepts
+        nodes = graph.index.entities + graph.index.concepts
         self._space = make_space(self._program.depth, nodes)
-        room = max(ROOM, nodes)
-        self._haul = Haul(
-            np.empty((HAUL, self._program.width), np.int32),
-            np.empty((HAUL, 4), np.int64),
+        room = max(BUFFER_ANSWERS, nodes)
+        self._buffer = SampleBuffer(
+            np.empty((BUFFER_QUERIES, self._program.width), np.int32),
+            np.empty((BUFFER_QUERIES, 4), np.int64),
             np.empty(room, np.int32),
             np.empty(room, np.int8),
-            np.zeros(DRAWN, np.uint64),
+            np.zeros(REMEMBERED, np.uint64),
         )
         honest = options.protocol is Protocol.HONEST
-        self._rules: Rules = Rules(ground.hard, honest, options.max_answers, ground.never, ground.every)
-        self._levels = ground.levels()
+        self._rules: Rules = Rules(graph.hard, honest, options.max_answers, graph.never, graph.every)
+        self._levels = graph.levels()
         self._seed = options.derive_seed(task.part, task.template)
         self._random = np.random.default_rng(self._seed)
         self._attempts, self._checked, self._found_then, self._worthwhile = 0, 0, 0, True
         self._outcomes = np.zeros(OUTCOMES, np.int64)
         # the paper's validation and test draw from one graph: each takes half of its queries
-        shared = options.protocol is Protocol.PAPER and ground.hard
+        shared = options.protocol is Protocol.PAPER and graph.hard
         self._half = int(task.part == "test") if shared else None
-        self._limit = max(ATTEMPTS_AT_LEAST, ATTEMPTS_PER_QUERY * task.wanted) if ground.index.entities else 0
+        self._limit = max(ATTEMPTS_AT_LEAST, ATTEMPTS_PER_QUERY * task.wanted) if graph.index.entities else 0
         self._seen: set[bytes] = set()
         self._ids: list[Ids] = []
-        self._asked: dict[Level, list[Asked]] = {level: [] for level in Level}
+        self._asked: dict[Level, list[LevelQueries]] = {level: [] for level in Level}
         self._counts = dict.fromkeys(Level, 0)
         self._queries = 0
 
@@ -197,27 +197,27 @@ class Collector:
         from tarbox.benchmark.kernels import sample_block
 
         needed = (self._task.wanted - self.count()) * self._attempts // max(self.count(), 1)
-        last = self._attempts + min(max(needed, CHUNK), LONGEST_CHUNK)
+        last = self._attempts + min(max(needed, FIRST_CHUNK), LONGEST_CHUNK)
         span = (self._seed, self._attempts, min(last, self._limit))
         reached, accepted, outcomes = sample_block(
-            self._ground.index.graph, self._program, self._rules, span, self._space, self._haul
+            self._graph.index.graph, self._program, self._rules, span, self._space, self._buffer
         )
         self._outcomes += outcomes
-        self._keep(Catch.of(self._haul, accepted, self._ground.hard))
+        self._keep(DrawnQueries.of(self._buffer, accepted, self._graph.hard))
         self._attempts = reached
-        if self._attempts - self._checked >= PATIENCE:
-            self._worthwhile = self._queries - self._found_then >= PATIENCE_YIELD
+        if self._attempts - self._checked >= DRY_ATTEMPTS:
+            self._worthwhile = self._queries - self._found_then >= DRY_YIELD
             self._checked, self._found_then = self._attempts, self._queries
 
-    def _keep(self, catch: Catch) -> None:
-        """Takes from the catch what is new and still wanted."""
-        if self._ground.every:
-            asked = ask_every(catch, self._levels)
+    def _keep(self, drawn: DrawnQueries) -> None:
+        """Takes from the drawn what is new and still wanted."""
+        if self._graph.every:
+            asked = ask_every(drawn, self._levels)
         elif self._protocol is Protocol.HONEST:
-            asked = ask_all(catch)
+            asked = ask_all(drawn)
         else:
-            asked = ask_one(catch, self._ground.index.instances.concepts_of, self._random)
-        new = self._new(catch.ids)
+            asked = ask_one(drawn, self._graph.index.instances.concepts_of, self._random)
+        new = self._new(drawn.ids)
         places = {}
         used = np.zeros(len(new), np.bool_)
         for level, questions in asked.items():
@@ -229,10 +229,10 @@ class Collector:
             chosen = places[level]
             self._asked[level].append(questions.take(chosen, number[questions.rows[chosen]]))
             self._counts[level] += len(chosen)
-        self._ids.append(catch.ids[used])
+        self._ids.append(drawn.ids[used])
         self._queries += int(used.sum())
 
-    def _new(self, ids: Ids) -> NDArray[np.bool_]:
+    def _new(self, ids: Ids) -> Flags:
         """[Q] which of the queries were not met before."""
         new = np.zeros(len(ids), np.bool_)
         for place, row in enumerate(ids):

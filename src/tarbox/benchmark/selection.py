@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.tables import Lists
 from tarbox.core.ids import Level
-from tarbox.kb.facts import Ids
-from tarbox.kb.rows import Rows
+from tarbox.kb.arrays import Flags, Ids, Places
+from tarbox.kb.rows import Rows, offsets_of
 
 if TYPE_CHECKING:
-    from tarbox.benchmark.kernels import Haul
-
-Numbers = NDArray[np.int64]
+    from tarbox.benchmark.kernels import SampleBuffer
 
 
 @final
@@ -37,7 +34,7 @@ class Found:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Catch:
+class DrawnQueries:
     """Q drawn queries [Q, slots] and their answers. `hard`: the targets do not follow from the earlier graph."""
 
     ids: Ids
@@ -45,81 +42,83 @@ class Catch:
     hard: bool
 
     @classmethod
-    def of(cls, haul: Haul, queries: int, hard: bool) -> Catch:
+    def of(cls, buffer: SampleBuffer, queries: int, hard: bool) -> DrawnQueries:
         """A copy of what the kernel wrote."""
-        ends = np.concatenate([np.zeros(1, np.int64), haul.ends[:queries].ravel()])
-        values, missing = Lists(ends, haul.values), Lists(ends, haul.missing)
+        ends = np.concatenate([np.zeros(1, np.int64), buffer.ends[:queries].ravel()])
+        values, missing = Lists(ends, buffer.values), Lists(ends, buffer.missing)
         first = 4 * np.arange(queries)
         found = {
             level: Found(values.take(first + at), missing.take(first + at), values.take(first + at + 1))
             for level, at in ((Level.ENTITY, 0), (Level.CONCEPT, 2))
         }
-        return cls(haul.ids[:queries].copy(), found, hard)
+        return cls(buffer.ids[:queries].copy(), found, hard)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LevelQueries:
     """What is asked at one level: of queries `rows` [M], increasing, the targets and the known answers.
 
     `missing` has a number per target and `derivable` [M] says whether the target follows from the earlier graph; both
     mean nothing for training queries.
     """
 
-    rows: Numbers
+    rows: Places
     targets: Lists
     known: Lists
     missing: Lists
-    derivable: NDArray[np.bool_]
+    derivable: Flags
 
-    def take(self, places: Numbers, rows: Numbers) -> Asked:
+    def take(self, places: Places, rows: Places) -> LevelQueries:
         """The questions at some places, under new row numbers."""
         targets, known, missing = (part.take(places) for part in (self.targets, self.known, self.missing))
-        return Asked(rows, targets, known, missing, self.derivable[places])
+        return LevelQueries(rows, targets, known, missing, self.derivable[places])
 
 
-def ask_all(catch: Catch) -> dict[Level, Asked]:
+def ask_all(drawn: DrawnQueries) -> dict[Level, LevelQueries]:
     """Every target of every query that has one (the honest protocol)."""
     asked = {}
-    for level, found in catch.found.items():
+    for level, found in drawn.found.items():
         rows = np.flatnonzero(found.targets.sizes())
         targets, known, missing = (part.take(rows) for part in (found.targets, found.others, found.missing))
-        asked[level] = Asked(rows, targets, known, missing, np.full(len(rows), not catch.hard))
+        asked[level] = LevelQueries(rows, targets, known, missing, np.full(len(rows), not drawn.hard))
     return asked
 
 
-def ask_every(catch: Catch, levels: Container[Level]) -> dict[Level, Asked]:
+def ask_every(drawn: DrawnQueries, levels: Container[Level]) -> dict[Level, LevelQueries]:
     """Every query at every one of these levels, whether or not it has a target (calibration)."""
     asked = {}
-    for level, found in catch.found.items():
-        rows = np.arange(len(catch.ids) if level in levels else 0)
+    for level, found in drawn.found.items():
+        rows = np.arange(len(drawn.ids) if level in levels else 0)
         targets, known, missing = (part.take(rows) for part in (found.targets, found.others, found.missing))
-        asked[level] = Asked(rows, targets, known, missing, np.zeros(len(rows), np.bool_))
+        asked[level] = LevelQueries(rows, targets, known, missing, np.zeros(len(rows), np.bool_))
     return asked
 
 
-def ask_one(catch: Catch, concepts_of: Rows, random: np.random.Generator) -> dict[Level, Asked]:
+def ask_one(drawn: DrawnQueries, concepts_of: Rows, random: np.random.Generator) -> dict[Level, LevelQueries]:
     """One target entity of every query that has one, and one concept of that entity (the paper's protocol)."""
-    found, concepts = catch.found[Level.ENTITY], catch.found[Level.CONCEPT]
+    found, concepts = drawn.found[Level.ENTITY], drawn.found[Level.CONCEPT]
     rows = np.flatnonzero(found.targets.sizes())
     place, entities = _one_each(found.targets.take(rows), random)
     typed = np.flatnonzero(concepts_of.sizes()[entities])
     typings = Lists(concepts_of.offsets, concepts_of.columns)
     _, types = _one_each(typings.take(entities[typed].astype(np.int64)), random)
     missing = Lists(np.arange(len(rows) + 1), found.missing.take(rows).values[place])
-    known = (found.others if catch.hard else found.targets).take(rows)
-    known_types = (concepts.others if catch.hard else concepts.targets).take(rows[typed])
+    known = (found.others if drawn.hard else found.targets).take(rows)
+    known_types = (concepts.others if drawn.hard else concepts.targets).take(rows[typed])
     derivable = np.zeros(len(typed), np.bool_)
     derivable[known_types.owners()[known_types.values == np.repeat(types, known_types.sizes())]] = True
     unknown = Lists(np.zeros(len(typed) + 1, np.int64), np.empty(0, np.int8))
-    entity = Asked(rows, _single(entities), _without(known, entities), missing, np.full(len(rows), not catch.hard))
-    concept = Asked(rows[typed], _single(types), _without(known_types, types), unknown, derivable)
+    entity = LevelQueries(
+        rows, _single(entities), _without(known, entities), missing, np.full(len(rows), not drawn.hard)
+    )
+    concept = LevelQueries(rows[typed], _single(types), _without(known_types, types), unknown, derivable)
     return {Level.ENTITY: entity, Level.CONCEPT: concept}
 
 
-def concatenate(parts: Sequence[Asked]) -> Asked:
+def concatenate(parts: Sequence[LevelQueries]) -> LevelQueries:
     """The questions of all parts, whose rows are already counted through."""
-    return Asked(
+    return LevelQueries(
         np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)]),
         _chain([part.targets for part in parts], np.int32),
         _chain([part.known for part in parts], np.int32),
@@ -128,7 +127,7 @@ def concatenate(parts: Sequence[Asked]) -> Asked:
     )
 
 
-def _one_each(lists: Lists, random: np.random.Generator) -> tuple[Numbers, Ids]:
+def _one_each(lists: Lists, random: np.random.Generator) -> tuple[Places, Ids]:
     """A place drawn from each list, none of which is empty, and the value there."""
     places = lists.offsets[:-1] + (random.random(len(lists)) * lists.sizes()).astype(np.int64)
     return places, lists.values[places]
@@ -142,10 +141,10 @@ def _without(lists: Lists, values: Ids) -> Lists:
     """The lists without one value each."""
     keep = lists.values != np.repeat(values, lists.sizes())
     sizes = np.bincount(lists.owners()[keep], minlength=len(lists))
-    return Lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), lists.values[keep])
+    return Lists(offsets_of(sizes), lists.values[keep])
 
 
 def _chain(parts: Sequence[Lists], kind: type[np.int32 | np.int8]) -> Lists:
     sizes = np.concatenate([np.empty(0, np.int64), *(part.sizes() for part in parts)])
     values = np.concatenate([np.empty(0, kind), *(part.values for part in parts)])
-    return Lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), values)
+    return Lists(offsets_of(sizes), values)

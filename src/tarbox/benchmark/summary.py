@@ -7,22 +7,20 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.folder import Benchmark
 from tarbox.benchmark.options import CALIBRATION, TUNING
-from tarbox.benchmark.tables import OUTSIDE, QueryTable, parse_shape
+from tarbox.benchmark.tables import NO_TEMPLATE, OUTSIDE, QueryTable, parse_shape
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import decode
+from tarbox.kb.arrays import Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.english import describe
 from tarbox.query.templates import TEMPLATES
 
-NO_TEMPLATE: Final = "other"
 ATOMIC: Final = "1p"
-_ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
 
 
 @final
@@ -69,7 +67,7 @@ class Group:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleQuery:
     """A query in English, with the first of its targets."""
 
     template: str
@@ -80,7 +78,7 @@ class Example:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Summary:
+class BenchmarkSummary:
     """Everything that `bench info` shows."""
 
     protocol: str
@@ -89,13 +87,13 @@ class Summary:
     groups: tuple[Group, ...]
     hard_concepts: Mapping[str, float]
     excluded: Mapping[str, int]
-    examples: tuple[Example, ...]
+    examples: tuple[ExampleQuery, ...]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def summarise(benchmark: Benchmark) -> Summary:
+def summarise(benchmark: Benchmark) -> BenchmarkSummary:
     """The numbers of a benchmark, with an example of each template and level from its last split.
 
     `hard_concepts` is by split the share of concept targets that do not follow from the smaller graph.
@@ -106,7 +104,7 @@ def summarise(benchmark: Benchmark) -> Summary:
     shown = {**tables, **{name: benchmark.table(name) for name in others}}
     groups = tuple(group for split, table in shown.items() for group in _groups(split, table))
     last = tables[benchmark.splits[-1]] if tables else QueryTable.concatenate([])
-    return Summary(
+    return BenchmarkSummary(
         benchmark.protocol,
         facts.counts(),
         tuple(_partition(split, groups, facts) for split in tables),
@@ -130,7 +128,7 @@ def _groups(split: str, table: QueryTable) -> list[Group]:
     return groups
 
 
-def _group(table: QueryTable, rows: NDArray[np.int64], key: tuple[str, str, str]) -> Group:
+def _group(table: QueryTable, rows: Places, key: tuple[str, str, str]) -> Group:
     targets = table.lists("target").take(rows)
     derivable = table.derivable()[rows]
     links, counts = np.unique(table.lists("missing").take(rows).values, return_counts=True)
@@ -177,7 +175,7 @@ def _hard_share(split: str, groups: tuple[Group, ...]) -> float | None:
     return hard / (easy + hard) if easy + hard else None
 
 
-def _examples(table: QueryTable, vocabulary: Vocabulary) -> list[Example]:
+def _examples(table: QueryTable, vocabulary: Vocabulary) -> list[ExampleQuery]:
     """The first query of every template and level."""
     names = [name or NO_TEMPLATE for name in table.texts("template")]
     first: dict[tuple[str, str], int] = {}
@@ -193,6 +191,6 @@ def _examples(table: QueryTable, vocabulary: Vocabulary) -> list[Example]:
         shape = parse_shape(str(table.columns["shape"][row].as_py()))
         query = decode(shape, table.lists("slots")[row], vocabulary)
         target = int(table.lists("target")[row][0])
-        shown = vocabulary.names(_ROLES[Level(level)]).show(target) if target != OUTSIDE else "(outside the vocabulary)"
-        examples.append(Example(template, level, describe(query, naming), shown))
+        shown = vocabulary.names(Level(level).role).show(target) if target != OUTSIDE else "(outside the vocabulary)"
+        examples.append(ExampleQuery(template, level, describe(query, naming), shown))
     return examples

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from tarbox.core.errors import BenchmarkError, QueryError
 from tarbox.core.ids import Level
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids, Places
+from tarbox.kb.rows import offsets_of, ranges
 from tarbox.kb.writing import replace_file
 from tarbox.query.algebra import Query
 from tarbox.query.manchester import parse
@@ -51,6 +52,8 @@ SCHEMA: Final = pa.schema(
 )
 """The columns of a table. `missing` has one number per target; `outside` the names behind the `OUTSIDE` targets."""
 
+NO_TEMPLATE: Final = "other"
+"""What tables call queries of no template."""
 _OPTIONAL: Final = ("template", "derivable", "missing", "outside")
 _FORMAT: Final = {b"tarbox": b"query-table 1"}
 
@@ -58,24 +61,27 @@ _FORMAT: Final = {b"tarbox": b"query-table 1"}
 @final
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Ragged lists of numbers: list i is `values[offsets[i]:offsets[i + 1]]`."""
+    """Ragged lists of numbers: list i is `values[offsets[i]:offsets[i + 1]]`.
 
-    offsets: NDArray[np.int64]
+    No `tarbox.kb.rows.Rows`: their order means something (slots, one missing count per target), they may repeat, and
+    their numbers are of any type, as in an Arrow list column.
+    """
+
+    offsets: Places
     values: NDArray[Any]
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]]) -> Lists:
         sizes = np.array([len(entries) for entries in lists], np.int64)
         flat = np.array([value for entries in lists for value in entries], np.int32)
-        return cls(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), flat)
+        return cls(offsets_of(sizes), flat)
 
     @classmethod
     def of_column(cls, column: pa.ChunkedArray) -> Lists:
         """From an Arrow list column; a null counts as an empty list."""
         array = column.combine_chunks()
         sizes = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int64)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        return cls(offsets, array.flatten().to_numpy(zero_copy_only=False))
+        return cls(offsets_of(sizes), array.flatten().to_numpy(zero_copy_only=False))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -83,19 +89,17 @@ class Lists:
     def __getitem__(self, row: int) -> NDArray[Any]:
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Places:
         return np.diff(self.offsets)
 
-    def owners(self) -> NDArray[np.int64]:
+    def owners(self) -> Places:
         """For every value the list that holds it."""
         return np.repeat(np.arange(len(self)), self.sizes())
 
-    def take(self, rows: NDArray[np.int64]) -> Lists:
+    def take(self, rows: Places) -> Lists:
         """The lists at `rows`, in that order."""
         sizes = self.sizes()[rows]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        starts = np.repeat(self.offsets[rows] - offsets[:-1], sizes)
-        return Lists(offsets, self.values[starts + np.arange(offsets[-1])])
+        return Lists(offsets_of(sizes), self.values[ranges(self.offsets[rows], sizes)[1]])
 
     def to_arrow(self) -> pa.ListArray:
         return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.values))
@@ -112,7 +116,7 @@ class Batch:
 
     level: Level
     shape: Query
-    rows: NDArray[np.int64]
+    rows: Places
     ids: Ids
     targets: Lists
     known: Lists
@@ -168,7 +172,7 @@ class QueryTable:
     def __len__(self) -> int:
         return int(self.columns.num_rows)
 
-    def take(self, rows: NDArray[np.int64]) -> QueryTable:
+    def take(self, rows: Places) -> QueryTable:
         """The rows at these places, in that order."""
         return QueryTable(self.columns.take(pa.array(rows)))
 
@@ -202,7 +206,7 @@ class QueryTable:
             ids = taken.values.reshape(-1, width).astype(np.int32)
             yield Batch(Level(level), shape, rows, ids, targets.take(rows), known.take(rows))
 
-    def _groups(self) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
+    def _groups(self) -> Iterator[tuple[str, str, Places]]:
         """(level, shape, rows) of every group."""
         levels, level_names = _codes(self.columns["level"])
         shapes, shape_names = _codes(self.columns["shape"])
@@ -259,7 +263,7 @@ def _arrow(values: Any, kind: pa.DataType, length: int) -> pa.Array:
     return array.cast(kind) if isinstance(array, pa.Array) else pa.array(array, kind)
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+def _codes(column: pa.ChunkedArray) -> tuple[Places, list[str]]:
     """The codes of a dictionary column and the texts they stand for."""
     if len(column) == 0:
         return np.empty(0, np.int64), []

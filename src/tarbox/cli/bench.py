@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from tarbox.benchmark.building import Built
     from tarbox.benchmark.options import BenchmarkOptions
-    from tarbox.benchmark.sampling import Task
+    from tarbox.benchmark.sampling import SamplingTask
 
 
 class ProtocolChoice(Enum):
@@ -83,7 +83,7 @@ def build(
 
 
 @contextmanager
-def _progress(options: BenchmarkOptions) -> Iterator[Callable[[Task, int], None]]:
+def _progress(options: BenchmarkOptions) -> Iterator[Callable[[SamplingTask, int], None]]:
     """A bar over all queries wanted; what it yields is told how far each task is."""
     from rich.console import Console
     from rich.progress import Progress
@@ -95,9 +95,9 @@ def _progress(options: BenchmarkOptions) -> Iterator[Callable[[Task, int], None]
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         wanted = sum(task.wanted for task in (*tasks_of(options), *calibration_tasks(options)))
         line = bar.add_task("splitting", total=wanted)
-        done: dict[Task, int] = {}
+        done: dict[SamplingTask, int] = {}
 
-        def advance(task: Task, count: int) -> None:
+        def advance(task: SamplingTask, count: int) -> None:
             done[task] = count
             bar.update(line, completed=sum(list(done.values())), description=f"{task.template} {task.part}")
 

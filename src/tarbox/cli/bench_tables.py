@@ -11,7 +11,7 @@ import typer
 from tarbox.cli.exits import WITH_REJECTED
 
 if TYPE_CHECKING:
-    from tarbox.benchmark.summary import Summary
+    from tarbox.benchmark.summary import BenchmarkSummary
     from tarbox.evaluation.reports import Table
 
 _SIZES: Final = {"|E|": "entities", "|C|": "concepts", "|R|": "relations"}
@@ -64,7 +64,7 @@ def show_benchmark(
         typer.echo(f"{example.template} {example.level}: {example.text}\n    answer: {example.target}")
 
 
-def _statistics(summary: Summary) -> Table:
+def _statistics(summary: BenchmarkSummary) -> Table:
     """The columns of the paper's statistics table, each as a row."""
     from tarbox.evaluation.reports import Table
 
@@ -84,7 +84,7 @@ def _statistics(summary: Summary) -> Table:
     return Table(f"{summary.protocol} protocol", header, rows, rules=frozenset([len(_SIZES)]))
 
 
-def _queries(summary: Summary, split: str) -> Table:
+def _queries(summary: BenchmarkSummary, split: str) -> Table:
     from tarbox.evaluation.reports import Table
 
     rows = tuple(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tarbox.cli.compare_progress import Reporter
     from tarbox.evaluation.comparison import Comparison, Selection
     from tarbox.training.comparison import Plan
-    from tarbox.training.contestants import Contestant, Wishes
+    from tarbox.training.model_specs import ModelSpec, Overrides
 
 _WIDTH = 120
 
@@ -72,12 +72,12 @@ def compare(
     from tarbox.cli.compare_progress import Reporter
     from tarbox.cli.places import check_device
     from tarbox.training.comparison import make_plan
-    from tarbox.training.contestants import Wishes
+    from tarbox.training.model_specs import Overrides
 
     if device is not None:
         check_device(device)
-    wishes = Wishes(tuple(recipe or ()), tuple(config or ()), tuple(set_ or ()), device)
-    named = _contestants(models, ablations, wishes, seeds)
+    overrides = Overrides(tuple(recipe or ()), tuple(config or ()), tuple(set_ or ()), device)
+    named = _model_specs(models, ablations, overrides, seeds)
     benchmark = open_benchmark(source)
     selection = _selection(benchmark, split, templates, queries)
     plan = make_plan(output, benchmark, named, parallel)
@@ -88,17 +88,16 @@ def compare(
         raise typer.Exit(1)
 
 
-def _contestants(models: str | None, ablations: bool, wishes: Wishes, seeds: int | None) -> list[Contestant]:
-    from tarbox.training.contestants import ABLATIONS, choose_contestants
+def _model_specs(models: str | None, ablations: bool, overrides: Overrides, seeds: int | None) -> list[ModelSpec]:
+    from tarbox.training.model_specs import ABLATIONS, choose_models
 
     words = [word for word in (models or "").split(",") if word.strip()]
     if ablations:
         words += [word for word in ("tar", *(f"tar{suffix}" for suffix in ABLATIONS)) if word not in words]
-    if not words and (wishes.recipes or wishes.configs or wishes.assignments):
+    if not words and (overrides.recipes or overrides.configs or overrides.assignments):
         raise ConfigError("settings need models that they are for: name them with --models")
     return [
-        contestant if contestant.settings is None else replace(contestant, seeds=seeds or 0)
-        for contestant in choose_contestants(words, wishes)
+        spec if spec.settings is None else replace(spec, seeds=seeds or 0) for spec in choose_models(words, overrides)
     ]
 
 
@@ -117,7 +116,7 @@ def _selection(benchmark: Benchmark, split: EvaluatedSplit | None, templates: st
 def _carry_out(plan: Plan, selection: Selection, reporter: Reporter, how: tuple[int, str | None, str]) -> Comparison:
     from tarbox.evaluation.published import choose_published
     from tarbox.training.comparison import train_in_turn
-    from tarbox.training.comparison_results import Examination, write_comparison
+    from tarbox.training.comparison_results import Evaluation, write_comparison
     from tarbox.training.failures import TrainingInterrupted
     from tarbox.training.workers import train_beside
 
@@ -131,7 +130,7 @@ def _carry_out(plan: Plan, selection: Selection, reporter: Reporter, how: tuple[
             f"interrupted: {left} of {len(plan.jobs())} runs are left; the same command goes on"
         ) from None
     found = choose_published(published, plan.benchmark)
-    comparison = Examination(plan, selection, device, reporter).compare(failures, found)
+    comparison = Evaluation(plan, selection, device, reporter).compare(failures, found)
     write_comparison(comparison, plan.output)
     return comparison
 

@@ -6,14 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, TextIO, final
+from typing import Any, TextIO, final
 
-from tarbox.cli.training_progress import duration
-from tarbox.training.comparison import Began, Ended, Job, News, Ranking, Told
+from tarbox.cli.training_progress import QUIET, duration
+from tarbox.training.comparison import Began, Ended, Job, ProgressEvent, Ranking, Trained
 from tarbox.training.events import EpochEnded, Event, Ticked, Validated
-
-QUIET: Final = 30.0
-"""Seconds between two lines where there is no terminal."""
 
 
 @final
@@ -91,19 +88,19 @@ class Reporter:
         if self._status is not None:
             self._status.stop()
 
-    def __call__(self, news: News) -> None:
-        match news:
+    def __call__(self, event: ProgressEvent) -> None:
+        match event:
             case Began():
-                self._estimator.begin(news.job, self._clock())
-                self._running[news.job] = "preparing"
+                self._estimator.begin(event.job, self._clock())
+                self._running[event.job] = "preparing"
                 number = self._done + len(self._running)
-                self._say(f"run {number} of {self._total}: {news.job.name}{', continued' if news.again else ''}")
-            case Told():
-                self._hear(news.job, news.event)
+                self._say(f"run {number} of {self._total}: {event.job.name}{', continued' if event.again else ''}")
+            case Trained():
+                self._hear(event.job, event.event)
             case Ended():
-                self._end(news.job, news.failure)
+                self._end(event.job, event.failure)
             case Ranking():
-                self._show(f"evaluating {news.name}: {100 * news.done // max(news.total, 1)}%")
+                self._show(f"evaluating {event.name}: {100 * event.done // max(event.total, 1)}%")
 
     def _hear(self, job: Job, event: Event) -> None:
         match event:

@@ -16,13 +16,14 @@ import typer
 from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import BenchmarkError, ConfigError, StoreMissing
 from tarbox.core.ids import Level
+from tarbox.kb.arrays import Ids
 
 if TYPE_CHECKING:
     from tarbox.benchmark.folder import Benchmark
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.calibration import Calibration
     from tarbox.evaluation.evaluator import Progress, Ranked
-    from tarbox.kb.facts import Facts, Ids
+    from tarbox.kb.facts import Facts
     from tarbox.models.saved import SavedRun
     from tarbox.models.scorer import Scorer
 
@@ -30,7 +31,7 @@ GIVEN = "given"
 """The protocol of a query file by itself: its known answers are filtered, and every name is a candidate."""
 
 
-class Split(Enum):
+class QuerySplit(Enum):
     """Which queries of a benchmark are evaluated."""
 
     TRAIN = "train"
@@ -38,7 +39,7 @@ class Split(Enum):
     TEST = "test"
 
 
-class Candidates(Enum):
+class CandidateProtocol(Enum):
     """Which concepts are ranked."""
 
     HONEST = "honest"
@@ -47,7 +48,7 @@ class Candidates(Enum):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Task:
+class EvaluationTask:
     """Everything to be evaluated: training facts, queries, and which candidates are left out.
 
     `calibration` are queries to check degrees with, where the benchmark has them and its test queries are evaluated.
@@ -72,10 +73,10 @@ def evaluate(
     bench: Annotated[Path | None, typer.Option(help="Where the benchmark of a run is, if it has moved.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
     split: Annotated[
-        Split | None, typer.Option(help="The queries of a benchmark to evaluate; test where there are any.")
+        QuerySplit | None, typer.Option(help="The queries of a benchmark to evaluate; test where there are any.")
     ] = None,
     protocol: Annotated[
-        Candidates | None,
+        CandidateProtocol | None,
         typer.Option(help="honest leaves top concepts out, paper ranks all; as the benchmark says, if not given."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (fractions between 0 and 1).")] = False,
@@ -95,15 +96,15 @@ def evaluate(
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
     check_output(ranks)
     check_plot(plot)
-    contestant = _choose_contestant(path, model, check_device(device))
-    task = _open_task(contestant.source(path, bench, queries), queries, split, protocol)
+    evaluated = _choose_model(path, model, check_device(device))
+    task = _open_task(evaluated.source(path, bench, queries), queries, split, protocol)
     _report_unusable(task)
-    scorer = contestant.scorer(task.facts)
-    with progress_bar(f"ranking with {contestant.name}", len(task.table)) as advance:
+    scorer = evaluated.scorer(task.facts)
+    with progress_bar(f"ranking with {evaluated.name}", len(task.table)) as advance:
         ranked = rank_table(scorer, task.table, task.excluded, advance)
-    _report_left_out(ranked, contestant.name)
-    results = measure(ranked, contestant.name, task.protocol, Bootstrap(seed=seed))
-    calibration = _calibrate(scorer, task, contestant.name)
+    _report_left_out(ranked, evaluated.name)
+    results = measure(ranked, evaluated.name, task.protocol, Bootstrap(seed=seed))
+    calibration = _calibrate(scorer, task, evaluated.name)
     if form == "json":
         typer.echo(json.dumps(to_json(results) | _calibration_json(calibration), indent=2))
     else:
@@ -114,7 +115,7 @@ def evaluate(
     if plot is not None:
         from tarbox.evaluation.plots import draw_templates
 
-        draw_templates([results], plot)
+        draw_templates(results, plot)
         _plot_calibration(calibration, plot)
     if task.rejected:
         raise typer.Exit(WITH_REJECTED)
@@ -122,8 +123,8 @@ def evaluate(
 
 @final
 @dataclass(frozen=True, slots=True)
-class Contestant:
-    """Who is evaluated: a model's name, how it is made for the facts of the task, and the run it comes from."""
+class EvaluatedModel:
+    """What is evaluated: a model's name, how it is made for the facts of the task, and the run it comes from."""
 
     name: str
     scorer: Callable[[Facts], Scorer]
@@ -143,7 +144,7 @@ class Contestant:
         return self.run.store.path if queries is not None else self.run.benchmark()
 
 
-def _choose_contestant(path: Path, model: str | None, device: str) -> Contestant:
+def _choose_model(path: Path, model: str | None, device: str) -> EvaluatedModel:
     """The model of a run, which has no other; the one that is named elsewhere."""
     found = _open_run(path, device)
     if found is None:
@@ -156,7 +157,7 @@ def _choose_contestant(path: Path, model: str | None, device: str) -> Contestant
     return found
 
 
-def _untrained(model: str) -> Contestant:
+def _untrained(model: str) -> EvaluatedModel:
     from tarbox.models.saved import trainable_class
 
     if trainable_class(model) is not None:
@@ -165,10 +166,10 @@ def _untrained(model: str) -> Contestant:
         )
     from tarbox.models.registry import find_model
 
-    return Contestant(model, find_model(model).from_facts)
+    return EvaluatedModel(model, find_model(model).from_facts)
 
 
-def _open_run(path: Path, device: str) -> Contestant | None:
+def _open_run(path: Path, device: str) -> EvaluatedModel | None:
     """The model of a run; none where the path is no run."""
     from tarbox.models.saved import is_run, open_run
 
@@ -180,7 +181,7 @@ def _open_run(path: Path, device: str) -> Contestant | None:
         del facts  # a run has its own
         return run.scorer(device)
 
-    return Contestant(run.model_name, make, run)
+    return EvaluatedModel(run.model_name, make, run)
 
 
 def _choose_form(asked: Mapping[str, bool]) -> str:
@@ -190,7 +191,9 @@ def _choose_form(asked: Mapping[str, bool]) -> str:
     return chosen[0] if chosen else "terminal"
 
 
-def _open_task(path: Path, queries: Path | None, split: Split | None, protocol: Candidates | None) -> Task:
+def _open_task(
+    path: Path, queries: Path | None, split: QuerySplit | None, protocol: CandidateProtocol | None
+) -> EvaluationTask:
     from tarbox.benchmark.folder import is_benchmark, open_benchmark
     from tarbox.kb.store import MANIFEST, open_store
     from tarbox.models.saved import what_is_at
@@ -202,8 +205,8 @@ def _open_task(path: Path, queries: Path | None, split: Split | None, protocol: 
         if queries is None:
             chosen = _choose_split(benchmark, split)
             # the truth of these queries is the test graph, which nobody should see who evaluates another split
-            calibration = benchmark.calibration() if chosen is Split.TEST else None
-            return Task(facts, benchmark.table(chosen.value), label, excluded, calibration=calibration)
+            calibration = benchmark.calibration() if chosen is QuerySplit.TEST else None
+            return EvaluationTask(facts, benchmark.table(chosen.value), label, excluded, calibration=calibration)
         return _with_queries(facts, queries, label, excluded)
     if not (path / MANIFEST).exists():
         raise StoreMissing(f"{what_is_at(path)}. Name a run, a benchmark, or a store with --queries FILE.")
@@ -213,34 +216,34 @@ def _open_task(path: Path, queries: Path | None, split: Split | None, protocol: 
     return _with_queries(facts, queries, *_candidates(protocol, facts, GIVEN, {}))
 
 
-def _choose_split(benchmark: Benchmark, asked: Split | None) -> Split:
+def _choose_split(benchmark: Benchmark, asked: QuerySplit | None) -> QuerySplit:
     """The split that is asked for, else test, else valid; it must have queries."""
     there = benchmark.filled
-    if asked is None and Split.TEST.value not in there and Split.VALID.value in there:
+    if asked is None and QuerySplit.TEST.value not in there and QuerySplit.VALID.value in there:
         typer.echo("these are the valid queries: the benchmark has no test queries", err=True)
-        return Split.VALID
-    split = asked or Split.TEST
+        return QuerySplit.VALID
+    split = asked or QuerySplit.TEST
     if split.value not in there:
         raise BenchmarkError(f"{benchmark.path} has no {split.value} queries; it has: {', '.join(there) or 'none'}")
     return split
 
 
 def _candidates(
-    asked: Candidates | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
+    asked: CandidateProtocol | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
 ) -> tuple[str, Mapping[Level, Ids]]:
     """The protocol's name and who is no candidate: as the benchmark says, unless another protocol is asked for."""
     match asked:
         case None:
             return protocol, own
-        case Candidates.PAPER:
+        case CandidateProtocol.PAPER:
             return asked.value, {}
-        case Candidates.HONEST:
+        case CandidateProtocol.HONEST:
             return asked.value, own if any(map(len, own.values())) else _top_concepts(facts)
         case _:
             assert_never(asked)
 
 
-def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[Level, Ids]) -> Task:
+def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[Level, Ids]) -> EvaluationTask:
     from tarbox.benchmark.exchange import read_queries
     from tarbox.execution.binding import VocabularyResolver
 
@@ -249,7 +252,7 @@ def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[
     if len(reading.table) == 0:
         first = f": {rejected[0]}" if rejected else ""
         raise BenchmarkError(f"{queries} holds no query of this knowledge base{first}")
-    return Task(facts, reading.table, protocol, excluded, rejected)
+    return EvaluationTask(facts, reading.table, protocol, excluded, rejected)
 
 
 def _top_concepts(facts: Facts) -> Mapping[Level, Ids]:
@@ -258,7 +261,7 @@ def _top_concepts(facts: Facts) -> Mapping[Level, Ids]:
     return {Level.CONCEPT: Instances.of(facts).top_concepts()}
 
 
-def _report_unusable(task: Task) -> None:
+def _report_unusable(task: EvaluationTask) -> None:
     for line in task.rejected:
         typer.echo(line, err=True)
     outside = len(task.table.outside())
@@ -275,7 +278,7 @@ def _report_left_out(ranked: Ranked, model: str) -> None:
     typer.echo(f"left out, since {model} has no meaning for them: {names}", err=True)
 
 
-def _calibrate(scorer: Scorer, task: Task, model: str) -> Calibration | None:
+def _calibrate(scorer: Scorer, task: EvaluationTask, model: str) -> Calibration | None:
     """None where there is nothing to check degrees with, or the model's scores are no probabilities."""
     from tarbox.evaluation.calibration import measure_calibration
     from tarbox.models.scorer import Predictor
@@ -301,7 +304,7 @@ def _plot_calibration(calibration: Calibration | None, plot: Path) -> None:
     typer.echo(f"reliability diagrams: {beside(plot)}", err=True)
 
 
-def _write_ranks(ranked: Ranked, task: Task, path: Path) -> None:
+def _write_ranks(ranked: Ranked, task: EvaluationTask, path: Path) -> None:
     from tarbox.evaluation.reports import ranks_text
 
     try:

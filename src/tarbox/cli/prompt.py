@@ -26,8 +26,8 @@ from tarbox.service.ordering import Order
 if TYPE_CHECKING:
     from tarbox.cli.ask import Question
 
-SHOWN: Final = 12
-KEYWORDS: Final = ("and", "or", "not", "some", "value", "inverse", "that")
+COMPLETIONS_SHOWN: Final = 12
+COMPLETED_KEYWORDS: Final = ("and", "or", "not", "some", "value", "inverse", "that")
 HINT: Final = "Tab completes, :help explains, Ctrl+D ends"
 HELP: Final = """\
 Write a class expression, such as  Person and worksAt some University
@@ -119,7 +119,7 @@ class NameCompleter(Completer):
         if before.startswith(":") or (not word and not complete_event.completion_requested):
             return
         yield from _keywords(word)
-        for found in complete(self._kb, word, expected_role(before[: len(before) - len(word)]), SHOWN):
+        for found in complete(self._kb, word, expected_role(before[: len(before) - len(word)]), COMPLETIONS_SHOWN):
             yield Completion(found.name, -len(word), display_meta=f"{found.role}: {found.label}")
 
 
@@ -142,7 +142,7 @@ def expected_role(before: str) -> Role | None:
 
 
 def _keywords(word: str) -> Iterator[Completion]:
-    for keyword in KEYWORDS:
+    for keyword in COMPLETED_KEYWORDS:
         if word and keyword.startswith(word) and keyword != word:
             yield Completion(keyword, -len(word), display_meta="keyword")
 

@@ -13,7 +13,7 @@ import typer
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tarbox.http.settings import Settings
+    from tarbox.http.settings import ServerSettings
 
 SWITCH = 0.0005
 """Seconds after which the thread that answers lets the one that talks to clients go on; Python's own are ten times."""
@@ -34,7 +34,7 @@ def serve(
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="The seconds that a reply may take.")] = 10.0,
     concurrent: Annotated[int, typer.Option(min=1, help="How many requests are worked on at a time.")] = 64,
-    apart: Annotated[
+    worker: Annotated[
         bool,
         typer.Option(
             "--apart/--together",
@@ -43,25 +43,25 @@ def serve(
     ] = True,
 ) -> None:
     """Serve answers over HTTP: a web page, an API, and a SPARQL endpoint."""
-    from tarbox.http.settings import Bounds, Settings
+    from tarbox.http.settings import Bounds, ServerSettings
 
     if api_key is not None and len(api_key) < 8:
         raise ConfigError("the API key is too short: take 8 characters or more")
     bounds = Bounds(seconds=timeout, concurrent=concurrent)
-    run(source, Settings(host, port, api_key, tuple(allow_origin or ()), bounds, apart))
+    run(source, ServerSettings(host, port, api_key, tuple(allow_origin or ()), bounds, worker))
 
 
-def run(source: Path, settings: Settings) -> None:
+def run(source: Path, settings: ServerSettings) -> None:
     """Serve until the process is told to stop."""
-    from tarbox.http.apart import is_worthwhile, launch
     from tarbox.http.app import create_app
     from tarbox.http.server import bind, make_server
+    from tarbox.http.worker_client import is_worthwhile, launch
     from tarbox.service.answering import open_answerer
 
-    with launch(source, settings.bounds) if settings.apart and is_worthwhile() else nullcontext() as apart:
+    with launch(source, settings.bounds) if settings.worker and is_worthwhile() else nullcontext() as worker:
         answerer = open_answerer(source)
         listener = bind(settings.host, settings.port)
-        server = make_server(create_app(answerer, settings, apart), settings)
+        server = make_server(create_app(answerer, settings, worker), settings)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         print(f"{answerer.kb.title} is served at http://{host}:{listener.getsockname()[1]}/ (Ctrl+C stops)", flush=True)
         signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))

@@ -40,7 +40,7 @@ def tune(
     tables.append(read_assignments(set_ or [], model))
     choices = read_choices(search, model) if search else GRID
     best = run_search(Search(source, output, model, tuple(tables), choices, seed), trials, _report)
-    if best is None:
+    if best is None or best.mrr is None:
         typer.echo(f"{output}: no trial has ended well", err=True)
         raise typer.Exit(1)
     typer.echo(f"{output}: best validation MRR {100 * best.mrr:.1f} with {best.text()}; settings in {best.run}")

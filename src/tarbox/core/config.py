@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -44,6 +44,17 @@ def unknown_key(key: str, known: list[str]) -> ConfigError:
     near = get_close_matches(key, known, 1)
     advice = f"Did you mean {near[0]!r}? " if near else ""
     return ConfigError(f"no setting {key!r}. {advice}Known here: {', '.join(known) or 'none'}.")
+
+
+def check_settings(config: Any, choices: Mapping[str, Iterable[object]], positive: Iterable[str] = ()) -> None:
+    """Refuse a setting that is none of its choices, and a number that must be greater than 0 and is not."""
+    for name, allowed in choices.items():
+        if getattr(config, name) not in allowed:
+            known = ", ".join(map(str, allowed))
+            raise ConfigError(f"{name} = {getattr(config, name)!r}: choose one of {known}")
+    for name in positive:
+        if not getattr(config, name) > 0:
+            raise ConfigError(f"{name} = {getattr(config, name)}: it must be greater than 0")
 
 
 def to_table(config: Any) -> dict[str, Any]:

@@ -23,9 +23,18 @@ class Role(Enum):
     def plural(self) -> str:
         return {"entity": "entities", "concept": "concepts", "relation": "relations"}[self.value]
 
+    @property
+    def with_article(self) -> str:
+        return f"{'an' if self is Role.ENTITY else 'a'} {self.value}"
+
 
 class Level(Enum):
     """Which kind of answer is ranked."""
 
     ENTITY = "entity"
     CONCEPT = "concept"
+
+    @property
+    def role(self) -> Role:
+        """What its answers are."""
+        return Role(self.value)

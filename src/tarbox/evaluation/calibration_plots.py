@@ -11,7 +11,7 @@ from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import BEST, BINS, WIDTHS, Bin, Calibration, Reliability
 from tarbox.evaluation.metrics import in_order
-from tarbox.evaluation.plots import COLOURS, GRID, INK, new_figure, save_figure
+from tarbox.evaluation.plots import COLOURS, GRID_COLOUR, INK, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,5 +105,5 @@ def _draw_histogram(panel: Axes, found: Reliability, colour: str) -> None:
 def _span(panel: Axes) -> None:
     panel.set_xlim(-0.02, 1.02)
     panel.set_xticks(_TICKS, _LABELS)
-    panel.grid(color=GRID, linewidth=0.7, zorder=0)
+    panel.grid(color=GRID_COLOUR, linewidth=0.7, zorder=0)
     panel.set_axisbelow(True)

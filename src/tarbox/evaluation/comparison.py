@@ -15,10 +15,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.tables import QueryTable
+from tarbox.benchmark.tables import NO_TEMPLATE, QueryTable
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.evaluation.metrics import METRICS, NO_TEMPLATE, Results, in_order
+from tarbox.evaluation.metrics import METRICS, Results, in_order
 from tarbox.evaluation.reports import to_json
 
 SHOWN_METRICS: Final = ("mrr", "hits@3")
@@ -105,18 +105,7 @@ class Outcome:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """Who a row is about: its key in files, its name in tables, its model."""
-
-    key: str
-    name: str
-    model: str
-    ablation_of: str | None = None
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line of a table. `ablation_of` names the row that it is an ablation of; `published` competes with nobody."""
 
     key: str
@@ -128,15 +117,25 @@ class Row:
     outcomes: tuple[Outcome, ...] = ()
 
     @classmethod
-    def of(cls, about: Entrant, outcomes: Sequence[Outcome], asked: Counts | None = None) -> Row:
-        """The row of a model's runs; a template of which it answered fewer queries than were `asked` is left out."""
+    def of(
+        cls,
+        names: tuple[str, str, str],
+        outcomes: Sequence[Outcome],
+        ablation_of: str | None = None,
+        asked: Counts | None = None,
+    ) -> TableRow:
+        """The row of a model's runs; `names` are its key in files, its name in tables, its model.
+
+        A template of which it answered fewer queries than were `asked` is left out.
+        """
         reached = [outcome.results for outcome in outcomes if outcome.results is not None]
         figures = {
             level: {metric: _gather(reached, level, metric, (asked or {}).get(level.value, {})) for metric in METRICS}
             for level in Level
             if any(level in results.levels for results in reached)
         }
-        return cls(about.key, about.name, figures, False, about.ablation_of, about.model, tuple(outcomes))
+        key, name, model = names
+        return cls(key, name, figures, False, ablation_of, model, tuple(outcomes))
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
@@ -195,7 +194,7 @@ def _gather(reached: Sequence[Results], level: Level, metric: str, asked: Mappin
 class Comparison:
     """Rows in the order they were named, those of a paper last; `about` says on what; `notes` what to know."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     published_from: Mapping[str, Any] = field(default_factory=dict)
@@ -205,21 +204,21 @@ class Comparison:
         return [level for level in (Level.CONCEPT, Level.ENTITY) if any(level in row.figures for row in self.measured)]
 
     @property
-    def measured(self) -> tuple[Row, ...]:
+    def measured(self) -> tuple[TableRow, ...]:
         return tuple(row for row in self.rows if not row.published)
 
     @property
-    def failed(self) -> tuple[Row, ...]:
+    def failed(self) -> tuple[TableRow, ...]:
         """The rows some of whose runs have no results."""
         return tuple(row for row in self.rows if row.failures)
 
-    def main_rows(self) -> tuple[Row, ...]:
+    def main_rows(self) -> tuple[TableRow, ...]:
         """Everything but ablations."""
         return tuple(row for row in self.rows if row.ablation_of is None)
 
-    def ablations(self) -> dict[str, tuple[Row, ...]]:
+    def ablations(self) -> dict[str, tuple[TableRow, ...]]:
         """By model: its ablations, then itself, as in the paper."""
-        found: dict[str, tuple[Row, ...]] = {}
+        found: dict[str, tuple[TableRow, ...]] = {}
         for base in dict.fromkeys(row.ablation_of for row in self.rows if row.ablation_of and not row.published):
             parts = [row for row in self.rows if row.ablation_of == base]
             whole = [row for row in self.rows if row.key == base or (row.published and row.model == base)]
@@ -256,12 +255,12 @@ def count_queries(table: QueryTable) -> dict[str, dict[str, int]]:
     return counts
 
 
-def columns(rows: Sequence[Row], level: Level) -> list[str]:
+def columns(rows: Sequence[TableRow], level: Level) -> list[str]:
     """The templates of any measured row: a published one adds none."""
     return in_order({name for row in rows if not row.published for name in row.templates(level)})
 
 
-def common_templates(rows: Sequence[Row], level: Level) -> list[str]:
+def common_templates(rows: Sequence[TableRow], level: Level) -> list[str]:
     """The templates that all rows with figures have, of those that are shown."""
     having = [set(row.templates(level)) for row in rows if row.templates(level)]
     return [name for name in columns(rows, level) if all(name in own for own in having)]

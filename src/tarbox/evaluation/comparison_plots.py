@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.evaluation.comparison import Comparison, Row, Statistic, columns, common_templates
-from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE, COMMON, NAMES
-from tarbox.evaluation.plots import COLOURS, FULL, GRID, INK, new_figure, save_figure
+from tarbox.evaluation.comparison import Comparison, Statistic, TableRow, columns, common_templates
+from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE_HEADING, COMMON, NAMES
+from tarbox.evaluation.plots import AVERAGE_GAP, BAR_SHARE, COLOURS, GRID_COLOUR, INK, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,10 +44,9 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     rows = [row for row in comparison.measured if row.figures]
     templates = columns(rows, level)
     shared = common_templates(comparison.rows, level)
-    average = AVERAGE if len(shared) == len(templates) else COMMON
-    gap = 0.35  # sets the average apart
-    places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + gap}
-    size = FULL / len(rows)
+    average = AVERAGE_HEADING if len(shared) == len(templates) else COMMON
+    places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + AVERAGE_GAP}
+    size = BAR_SHARE / len(rows)
     for number, row in enumerate(rows):
         shift = (number - (len(rows) - 1) / 2) * size
         cells = _cells(row, level, metric, (templates, shared, average))
@@ -65,7 +64,7 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     panel.set_ylim(bottom=0)
     panel.margins(x=0.01, y=0.1)
     panel.set_axisbelow(True)
-    panel.grid(axis="y", color=GRID, linewidth=0.7)
+    panel.grid(axis="y", color=GRID_COLOUR, linewidth=0.7)
 
 
 def _mark_published(
@@ -79,19 +78,13 @@ def _mark_published(
         if row.published and row.model == _MARKED and row.ablation_of is None:
             cells = _cells(row, *wanted, axis)
             at, heights = [places[name] for name in cells], [100 * cell.mean for cell in cells.values()]
-            panel.scatter(
-                at,
-                heights,
-                s=26,
-                marker="D",
-                facecolors="white",
-                edgecolors=INK,
-                label=f"{row.name}, other data",
-                zorder=4,
-            )
+            look: dict[str, Any] = {"s": 26, "marker": "D", "facecolors": "white", "edgecolors": INK, "zorder": 4}
+            panel.scatter(at, heights, label=f"{row.name}, other data", **look)
 
 
-def _cells(row: Row, level: Level, metric: str, axis: tuple[Sequence[str], Sequence[str], str]) -> dict[str, Statistic]:
+def _cells(
+    row: TableRow, level: Level, metric: str, axis: tuple[Sequence[str], Sequence[str], str]
+) -> dict[str, Statistic]:
     """What the row has, by the names on the axis."""
     templates, shared, average = axis
     cells = {name: row.cell(level, metric, name) for name in templates}

@@ -15,15 +15,15 @@ from tarbox.core.ids import Level
 from tarbox.evaluation.comparison import (
     SHOWN_METRICS,
     Comparison,
-    Row,
     Statistic,
+    TableRow,
     best_rows,
     columns,
     common_templates,
 )
 from tarbox.evaluation.reports import DEVIATION, Table, fold_columns, to_latex, to_markdown, to_rich
 
-AVERAGE: Final = "avg"
+AVERAGE_HEADING: Final = "avg"
 """As the paper writes it: columns are many."""
 COMMON: Final = "common"
 LACKING: Final = "-"
@@ -60,8 +60,8 @@ def notes_of(comparison: Comparison) -> list[str]:
     for templates in dict.fromkeys(map(tuple, shared.values())):
         where = " and ".join(ANSWERS[level] for level, own in shared.items() if tuple(own) == templates)
         notes.append(
-            f"{where}: not every model has every template ({LACKING} where not), so '{AVERAGE}' cannot be compared "
-            f"and nothing in it is bold; '{COMMON}' is over the templates that all have: "
+            f"{where}: not every model has every template ({LACKING} where not), so '{AVERAGE_HEADING}' cannot be "
+            f"compared and nothing in it is bold; '{COMMON}' is over the templates that all have: "
             f"{' '.join(templates) or 'there are none'}."
         )
     for row in comparison.failed:
@@ -100,7 +100,7 @@ def comparison_terminal(comparison: Comparison, width: int, colour: bool = False
     return shown.getvalue()
 
 
-def _table(title: str, rows: Sequence[Row], level: Level, metric: str) -> Table:
+def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> Table:
     ordered = [*(row for row in rows if not row.published), *(row for row in rows if row.published)]
     templates = columns(ordered, level)
     differ = _differ(ordered, level)
@@ -118,13 +118,13 @@ def _table(title: str, rows: Sequence[Row], level: Level, metric: str) -> Table:
         if not (differ and at == len(templates) + 1)  # averages over different templates do not compete
         for place in best_rows(column, competing)
     )
-    header = ("model", *templates, AVERAGE, *([COMMON] if differ else []))
+    header = ("model", *templates, AVERAGE_HEADING, *([COMMON] if differ else []))
     shown = tuple((_name(row, ordered), *map(_cell, line)) for row, line in zip(ordered, cells, strict=True))
     rules = frozenset([competing.index(False)]) if False in competing else frozenset[int]()
     return Table(title, header, shown, bold, rules)
 
 
-def _differ(rows: Sequence[Row], level: Level) -> bool:
+def _differ(rows: Sequence[TableRow], level: Level) -> bool:
     """Whether rows have figures of different templates, among those shown."""
     shown = columns(rows, level)
     sets = {tuple(name for name in row.templates(level) if name in shown) for row in rows if row.templates(level)}
@@ -138,7 +138,7 @@ def _cell(value: Statistic | None) -> str:
     return f"{100 * value.mean:.1f}{deviation}"
 
 
-def _name(row: Row, rows: Sequence[Row]) -> str:
+def _name(row: TableRow, rows: Sequence[TableRow]) -> str:
     """A failed row says so; where trained rows have different numbers of runs, each says how many."""
     reached = len(row.outcomes) - len(row.failures)
     if row.failures:
@@ -149,7 +149,7 @@ def _name(row: Row, rows: Sequence[Row]) -> str:
     return row.name
 
 
-def _is_trained(row: Row) -> bool:
+def _is_trained(row: TableRow) -> bool:
     return any(outcome.seed is not None for outcome in row.outcomes)
 
 

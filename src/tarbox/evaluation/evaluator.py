@@ -8,19 +8,18 @@ from types import MappingProxyType
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.tables import Batch, QueryTable, render_shape
 from tarbox.core.ids import Level
 from tarbox.evaluation.ranks import NO_IDS, Ranks, filtered_ranks
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids, Places
 from tarbox.models.scorer import Scorer
 
 Progress = Callable[[int], object]
 """Called with the number of queries that were just ranked."""
 
-NOTHING: Final[Mapping[Level, Ids]] = MappingProxyType({})
-_CELLS: Final = 1 << 23
+NO_EXCLUSIONS: Final[Mapping[Level, Ids]] = MappingProxyType({})
+_SCORES_AT_A_TIME: Final = 1 << 23
 
 
 @final
@@ -36,7 +35,7 @@ class Ranked:
     ranks: Ranks
     left_out: tuple[str, ...] = ()
 
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Places:
         """[T] the query of each target."""
         return self.table.lists("target").owners()
 
@@ -44,9 +43,9 @@ class Ranked:
 def rank_table(
     scorer: Scorer,
     table: QueryTable,
-    excluded: Mapping[Level, Ids] = NOTHING,
+    excluded: Mapping[Level, Ids] = NO_EXCLUSIONS,
     progress: Progress = lambda _: None,
-    cells: int = _CELLS,
+    cells: int = _SCORES_AT_A_TIME,
 ) -> Ranked:
     """Rank every target of `table`, but for queries that the model has no meaning for.
 
@@ -84,7 +83,7 @@ def _rank(scorer: Scorer, batch: Batch, candidates: int, excluded: Ids) -> Ranks
     return filtered_ranks(scorer.score(batch.shape, batch.ids, batch.level), batch.targets, batch.known, excluded)
 
 
-def _places(batch: Batch, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _places(batch: Batch, starts: Places) -> Places:
     """Where the targets of a batch stand among all targets of the table."""
     shift = starts[batch.rows] - batch.targets.offsets[:-1]
     return np.arange(len(batch.targets.values)) + np.repeat(shift, batch.targets.sizes())

@@ -13,16 +13,15 @@ from types import MappingProxyType
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tarbox.benchmark.tables import NO_TEMPLATE
 from tarbox.core.ids import Level
 from tarbox.evaluation.evaluator import Ranked
 from tarbox.evaluation.ranks import Ranks
+from tarbox.kb.arrays import Doubles, Flags
 from tarbox.query.templates import TEMPLATES
 
-Values = NDArray[np.float64]
-
-METRICS: Final[Mapping[str, Callable[[Ranks], Values]]] = MappingProxyType(
+METRICS: Final[Mapping[str, Callable[[Ranks], Doubles]]] = MappingProxyType(
     {
         "mrr": lambda ranks: 1.0 / ranks,
         "hits@1": lambda ranks: (ranks <= 1).astype(np.float64),
@@ -32,16 +31,13 @@ METRICS: Final[Mapping[str, Callable[[Ranks], Values]]] = MappingProxyType(
 )
 """What a rank is worth, by each metric: a fraction between 0 and 1."""
 
-NO_TEMPLATE: Final = "other"
-"""Where queries without a template are counted."""
-
 _COVERED: Final = (2.5, 97.5)
 _DRAWS_AT_ONCE: Final = 1 << 20
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MetricSummary:
     """The metrics of `n` queries, and the 95% interval of the MRR."""
 
     values: Mapping[str, float]
@@ -54,8 +50,8 @@ class Summary:
 class Scoreboard:
     """The average over templates, and the summary of each template."""
 
-    average: Summary
-    templates: Mapping[str, Summary]
+    average: MetricSummary
+    templates: Mapping[str, MetricSummary]
 
 
 @final
@@ -105,7 +101,7 @@ def _missing_links(ranked: Ranked) -> list[str | None]:
     return [str(number) if number >= 0 else None for number in numbers.tolist()]
 
 
-PARTS: Final[Mapping[str, Callable[[Ranked], list[str | None]]]] = MappingProxyType(
+ANSWER_PARTS: Final[Mapping[str, Callable[[Ranked], list[str | None]]]] = MappingProxyType(
     {"answers": _easy_or_hard, "missing": _missing_links}
 )
 """How answers are told apart: each gives the part of every target, or none."""
@@ -115,7 +111,7 @@ def measure(ranked: Ranked, model: str, protocol: str, bootstrap: Bootstrap = DE
     """All metrics of a ranked table."""
     values = np.stack([metric(ranked.ranks) for metric in METRICS.values()], axis=1)
     levels = np.array(ranked.table.texts("level"), dtype=object)[ranked.rows()]
-    labels = {part: np.array(label(ranked), dtype=object) for part, label in PARTS.items()}
+    labels = {part: np.array(label(ranked), dtype=object) for part, label in ANSWER_PARTS.items()}
     results = {}
     for level in Level:
         here = levels == level.value
@@ -132,7 +128,7 @@ def measure(ranked: Ranked, model: str, protocol: str, bootstrap: Bootstrap = DE
     return Results(model, protocol, results, int(np.isinf(ranked.ranks).sum()))
 
 
-def score(ranked: Ranked, values: Values, chosen: NDArray[np.bool_], bootstrap: Bootstrap) -> Scoreboard:
+def score(ranked: Ranked, values: Doubles, chosen: Flags, bootstrap: Bootstrap) -> Scoreboard:
     """The scoreboard of the chosen targets [T]; `values` [T, metrics] are what their ranks are worth."""
     rows, places = np.unique(ranked.rows()[chosen], return_inverse=True)
     counts = np.bincount(places, minlength=len(rows))
@@ -144,7 +140,7 @@ def score(ranked: Ranked, values: Values, chosen: NDArray[np.bool_], bootstrap: 
     return Scoreboard(_summary(list(groups.values()), list(draws.values())), templates)
 
 
-def resample(values: Values, name: str, bootstrap: Bootstrap) -> Values:
+def resample(values: Doubles, name: str, bootstrap: Bootstrap) -> Doubles:
     """[draws] the mean of as many values, drawn with replacement."""
     generator = np.random.default_rng([bootstrap.seed, zlib.crc32(name.encode())])
     at_once = max(1, _DRAWS_AT_ONCE // len(values))
@@ -155,11 +151,11 @@ def resample(values: Values, name: str, bootstrap: Bootstrap) -> Values:
     return np.concatenate(means)
 
 
-def _summary(groups: Sequence[Values], draws: Sequence[Values]) -> Summary:
+def _summary(groups: Sequence[Doubles], draws: Sequence[Doubles]) -> MetricSummary:
     """The mean over groups of the mean over queries, with its interval."""
     means = np.mean([group.mean(axis=0) for group in groups], axis=0)
     low, high = np.percentile(np.mean(draws, axis=0), _COVERED)
-    return Summary(
+    return MetricSummary(
         MappingProxyType(dict(zip(METRICS, means.tolist(), strict=True))),
         sum(len(group) for group in groups),
         (float(low), float(high)),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.evaluation.comparison import Row
+from tarbox.evaluation.comparison import TableRow
 from tarbox.kb.vocabulary import Vocabulary
 
 AUTO: Final = "auto"
@@ -47,11 +47,11 @@ class Published:
     def title(self) -> str:
         return str(self.table["title"])
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[TableRow, ...]:
         """A row for every model that the paper has figures of."""
         keys = dict.fromkeys(key for level in Level for key in self.table[level.value]["mrr"])
         return tuple(
-            Row(
+            TableRow(
                 f"published-{key}",
                 f"{self.names[key]} (published)",
                 {level: {metric: self.figures(key, level, metric) for metric in _METRICS} for level in Level},

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.benchmark.tables import OUTSIDE, Lists
 from tarbox.core.errors import BenchmarkError
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Doubles, Ids, Places
 
-Ranks = NDArray[np.float64]
-Places = NDArray[np.int64]
+Ranks = Doubles
 NO_IDS: Final = np.empty(0, np.int32)
 
 
@@ -73,7 +71,7 @@ def _rivals(scores: Any, order: Places, filtered: Sequence[tuple[Places, Places]
     return rivals
 
 
-def _like(indices: NDArray[np.int64], scores: Any) -> Any:
+def _like(indices: Places, scores: Any) -> Any:
     """Indices of the kind that index `scores`."""
     if isinstance(scores, np.ndarray):
         return indices
@@ -82,6 +80,6 @@ def _like(indices: NDArray[np.int64], scores: Any) -> Any:
     return torch.from_numpy(np.ascontiguousarray(indices)).to(scores.device)
 
 
-def _numpy(counts: Any) -> NDArray[np.float64]:
+def _numpy(counts: Any) -> Doubles:
     array = counts if isinstance(counts, np.ndarray) else counts.cpu().numpy()
     return array.astype(np.float64)

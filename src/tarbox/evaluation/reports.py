@@ -11,11 +11,11 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.tables import OUTSIDE
-from tarbox.core.ids import Level, Role
+from tarbox.benchmark.tables import NO_TEMPLATE, OUTSIDE
+from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import BEST, Calibration, Reliability
 from tarbox.evaluation.evaluator import Ranked
-from tarbox.evaluation.metrics import METRICS, NO_TEMPLATE, LevelResults, Results, Scoreboard, Summary
+from tarbox.evaluation.metrics import METRICS, LevelResults, MetricSummary, Results, Scoreboard
 from tarbox.kb.terms import to_ntriples
 from tarbox.kb.vocabulary import Vocabulary
 
@@ -27,7 +27,6 @@ HEADINGS: Final = MappingProxyType({"mrr": "MRR", "hits@1": "Hits@1", "hits@3": 
 _PART_TITLES: Final = MappingProxyType(
     {"answers": "easy and hard answers", "missing": "answers by missing links"},
 )
-_ROLES: Final = {Level.ENTITY: Role.ENTITY, Level.CONCEPT: Role.CONCEPT}
 _LATEX: Final = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
 
 
@@ -159,7 +158,7 @@ def rank_records(ranked: Ranked, vocabulary: Vocabulary) -> Iterator[dict[str, A
     ids, templates, levels = table.texts("id"), table.texts("template"), table.texts("level")
     outside = iter(table.outside())
     for row, target, rank in zip(ranked.rows().tolist(), targets, ranked.ranks.tolist(), strict=True):
-        names = vocabulary.names(_ROLES[Level(levels[row])])
+        names = vocabulary.names(Level(levels[row]).role)
         yield {
             "id": ids[row],
             "template": templates[row] or NO_TEMPLATE,
@@ -197,7 +196,7 @@ def _part_table(title: str, part: str, boards: Mapping[str, Scoreboard]) -> Tabl
     return Table(title, header, rows)
 
 
-def _cells(name: str, summary: Summary) -> tuple[str, ...]:
+def _cells(name: str, summary: MetricSummary) -> tuple[str, ...]:
     low, high = summary.ci
     rest = (_percent(value) for metric, value in summary.values.items() if metric != "mrr")
     return (name, f"{summary.n:,}", _percent(summary.values["mrr"]), f"{100 * low:.1f} - {100 * high:.1f}", *rest)
@@ -218,7 +217,7 @@ def _board_json(board: Scoreboard) -> dict[str, Any]:
     }
 
 
-def _summary_json(summary: Summary) -> dict[str, Any]:
+def _summary_json(summary: MetricSummary) -> dict[str, Any]:
     return {**summary.values, "n": summary.n, "ci": list(summary.ci)}
 
 
@@ -233,9 +232,9 @@ def _board_of(record: Mapping[str, Any]) -> Scoreboard:
     return Scoreboard(_summary_of(record), {name: _summary_of(found) for name, found in record["templates"].items()})
 
 
-def _summary_of(record: Mapping[str, Any]) -> Summary:
+def _summary_of(record: Mapping[str, Any]) -> MetricSummary:
     low, high = record["ci"]
-    return Summary({metric: record[metric] for metric in METRICS}, record["n"], (low, high))
+    return MetricSummary({metric: record[metric] for metric in METRICS}, record["n"], (low, high))
 
 
 def _markdown(table: Table) -> str:

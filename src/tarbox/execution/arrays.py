@@ -16,7 +16,7 @@ import numpy as np
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
 from tarbox.execution.rows import EVERYTHING, directed, name_id
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids
 from tarbox.query.algebra import Direction
 
 

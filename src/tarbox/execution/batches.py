@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.execution.graph import Graph
 from tarbox.execution.kernels import Space, clear, compiled, list_range, run, search
 from tarbox.execution.program import Program
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids, Places
 
 
 @compiled
@@ -34,7 +33,7 @@ class Sheet(NamedTuple):
     Query i of a batch ends its entities at `ends[i, 0]` and its concepts at `ends[i, 1]` in `values` and `counts`.
     """
 
-    ends: NDArray[np.int64]
+    ends: Places
     values: Ids
     counts: Ids
 

@@ -12,8 +12,7 @@ from urllib.parse import unquote
 from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.lookup import Lookup, NameSource
-from tarbox.execution.rows import encode, means_everything
-from tarbox.kb.facts import Ids
+from tarbox.execution.rows import means_everything
 from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, lift, with_operands
@@ -37,15 +36,6 @@ _NO_TEXT: Final = (
     "the name has bytes that are no text in the encoding of this terminal (lone surrogates): write it in UTF-8, under "
     "a locale such as LC_ALL=C.UTF-8"
 )
-_A: Final = {Role.ENTITY: "an entity", Role.CONCEPT: "a concept", Role.RELATION: "a relation"}
-
-
-def bind(query: Query, vocabulary: Vocabulary) -> tuple[Query, Ids]:
-    """(shape, [slots] ids) of a query whose names are terms of the vocabulary.
-
-    A directed relation is `2 * relation + (1 if inverse else 0)`. Raises `UnknownName`.
-    """
-    return encode(query, vocabulary)
 
 
 def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str]]:
@@ -219,7 +209,7 @@ class VocabularyResolver:
         shown = name.text if is_literal(name.text) else f"'{name.text}'"
         for other in Role:
             if other is not role and self._find(other, name):
-                reason = f"{shown} is {_A[other]} in {self._title}, not {_A[role]}"
+                reason = f"{shown} is {other.with_article} in {self._title}, not {role.with_article}"
                 raise UnknownName(reason if name.form is NameForm.IRI else reason + _advice(role, other, name.text))
         candidates = self._candidates(role, name)
         question = f". Did you mean {_either(candidates)}?" if candidates else ""

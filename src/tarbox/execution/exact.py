@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.execution.graph import Index
 from tarbox.execution.program import compile_shape
 from tarbox.execution.rows import encode
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Doubles, Flags, Ids, Places
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 
@@ -47,7 +46,7 @@ class Answer:
     concepts: Ids
     counts: Ids
 
-    def coverage(self) -> NDArray[np.float64]:
+    def coverage(self) -> Doubles:
         """[B] the share of the answer entities inside each concept."""
         return self.counts / max(len(self.entities), 1)
 
@@ -75,11 +74,6 @@ def stream_entities(query: Query, index: Index, block: int = STREAM_BLOCK) -> It
             found = nodes[_members(space, row, nodes)]
             if len(found):
                 yield found
-
-
-def answer_entities(query: Query, index: Index) -> Ids:
-    """The entity answers to one query, increasing."""
-    return np.concatenate([np.empty(0, np.int32), *stream_entities(query, index)])
 
 
 def answer_queries(queries: Iterable[Query], index: Index) -> list[Answer]:
@@ -111,7 +105,7 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     most = index.entities + index.concepts  # of one answer
     room = max(min(1 << 20, len(table) * most), most)
     sheet = Sheet(np.zeros((len(table), 2), np.int64), np.empty(room, np.int32), np.zeros(room, np.int32))
-    parts: list[tuple[NDArray[np.int64], Ids, Ids]] = []
+    parts: list[tuple[Places, Ids, Ids]] = []
     done = 0
     while done < len(table):
         reached = answer_batch(index.graph, program, table, done, space, sheet)
@@ -133,13 +127,13 @@ def _result(query: Query, index: Index) -> Iterator[tuple[Space, int]]:
     yield space, run(index.graph, program, ids, space)
 
 
-def _members(space: Space, row: int, nodes: Ids) -> NDArray[np.bool_]:
+def _members(space: Space, row: int, nodes: Ids) -> Flags:
     """Which of the nodes are in the set of a row."""
-    inside: NDArray[np.bool_] = ((space.states[row, nodes] ^ np.uint8(space.defaults[row])) & 127) != 0
+    inside: Flags = ((space.states[row, nodes] ^ np.uint8(space.defaults[row])) & 127) != 0
     return inside
 
 
-def _assemble(parts: list[tuple[NDArray[np.int64], Ids, Ids]]) -> tuple[Rows, Rows, Ids]:
+def _assemble(parts: list[tuple[Places, Ids, Ids]]) -> tuple[Rows, Rows, Ids]:
     entities, concepts, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     sizes = [np.empty((0, 2), np.int64)]
     for ends, values, numbers in parts:

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Hierarchy, Instances
-from tarbox.kb.facts import Facts, Ids
-
-Places = NDArray[np.int64]
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import TripleKeys, contains, offsets_of
 
 MOST_WORDS: Final = 64  # beyond, an entity's concepts are far fewer than the words
 MOST_KIND_BITS: Final = 1 << 31
@@ -51,7 +51,7 @@ class Graph(NamedTuple):
     node_groups: Ids
     kinds: Ids
     kind_bits: NDArray[np.uint64]
-    late_types: NDArray[np.bool_]
+    late_types: Flags
 
 
 @final
@@ -76,8 +76,9 @@ class Index:
         triples = _triples(facts, instances)
         held_out = np.zeros(len(triples[0]), np.bool_)
         if earlier is not None:
+            keys = TripleKeys(_nodes(facts))
             before = _triples(earlier, Instances.of(earlier, instances.hierarchy))
-            held_out = ~np.isin(_keys(triples, facts), _keys(before, facts))
+            held_out = ~contains(np.sort(keys.encode(*before)), keys.encode(*triples))
         return cls(facts, instances, _graph(triples, held_out, facts))
 
     @property
@@ -93,27 +94,22 @@ _Triples = tuple[Places, Places, Places]
 
 
 def _triples(facts: Facts, instances: Instances) -> _Triples:
-    """(heads, relations, tails) over nodes: the assertions, then the closed typings as relation R."""
+    """(relations, heads, tails) over nodes: the assertions, then the closed typings as relation R."""
     typed, types = instances.concepts_of.coordinates()
     heads = np.concatenate([facts.heads, typed]).astype(np.int64)
     relations = np.full(len(heads), len(facts.vocabulary.relations), np.int64)
     relations[: len(facts.heads)] = facts.relations
     tails = np.concatenate([facts.tails, types]).astype(np.int64)
     tails[len(facts.tails) :] += len(facts.vocabulary.entities)
-    return heads, relations, tails
-
-
-def _keys(triples: _Triples, facts: Facts) -> Places:
-    heads, relations, tails = triples
-    return (relations * _nodes(facts) + heads) * _nodes(facts) + tails
+    return relations, heads, tails
 
 
 def _nodes(facts: Facts) -> int:
     return len(facts.vocabulary.entities) + len(facts.vocabulary.concepts)
 
 
-def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Graph:
-    heads, relations, tails = triples
+def _graph(triples: _Triples, held_out: Flags, facts: Facts) -> Graph:
+    relations, heads, tails = triples
     entities = len(facts.vocabulary.entities)
     typing = relations == len(facts.vocabulary.relations)
     kept = typing & ~held_out
@@ -125,7 +121,7 @@ def _graph(triples: _Triples, held_out: NDArray[np.bool_], facts: Facts) -> Grap
     order.sort()
     keys = order // max(nodes, 1)
     members = (order - keys * nodes).astype(np.int32)
-    late_before = np.concatenate([[0], np.cumsum(keys & 1)])
+    late_before = offsets_of(keys & 1)
     keys >>= 1
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     ends = np.append(starts[1:], len(keys)) if len(keys) else starts

@@ -25,10 +25,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.execution.graph import Graph, Places
+from tarbox.execution.graph import Graph
 from tarbox.execution.program import CONCEPT, EITHER, ENTITY, EXISTS, NOT, TYPING, Program
 from tarbox.execution.rows import EVERYTHING
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids, Places
 
 EARLIER: Final = 128
 NEAREST: Final = 127
@@ -45,13 +45,13 @@ def compiled(function: F, inline: str = "never") -> F:
     """The function as machine code, kept on disk: it is compiled once per machine and version of its sources.
 
     numba's cache looks at the function's own file alone and would keep code that calls an older version of what is
-    here; so the stamp that it compares covers all files of the kernels.
+    here; so the version that it compares, before it reads anything else, covers all files of the kernels.
     """
     dispatcher = numba.njit(cache=True, nogil=True, inline=inline)(function)
     if not numba.config.DISABLE_JIT:
         sources = [Path(function.__code__.co_filename), *(Path(__file__).with_name(name) for name in SOURCES)]
         stamps = [(source.stat().st_mtime, source.stat().st_size) for source in sources]
-        dispatcher._cache._cache_file._source_stamp = tuple(stamps)
+        dispatcher._cache._cache_file._version = f"{numba.__version__} {stamps}"
     return cast(F, dispatcher)
 
 
@@ -69,12 +69,12 @@ class Space(NamedTuple):
 
     states: Bytes
     listed: Ids
-    sizes: NDArray[np.int64]
-    defaults: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    sizes: Places
+    defaults: Places
+    rows: Places
 
 
-class Facts(NamedTuple):
+class GraphGroups(NamedTuple):
     """The groups of a graph: a part of it, since calls copy what they pass."""
 
     starts: Places
@@ -82,7 +82,7 @@ class Facts(NamedTuple):
     members: Ids
 
 
-class Row(NamedTuple):
+class SpaceRow(NamedTuple):
     """One row of a space."""
 
     states: Bytes
@@ -128,15 +128,9 @@ def through_held_out(state: int) -> int:
     return near - 1 if near > 1 else near
 
 
-@compiled
-def find_group(graph: Graph, node: int, relation: int) -> int:
-    """The group of a node and a directed relation; -1 where there is none."""
-    return search(graph.node_starts, graph.node_relations, graph.node_groups, node, relation)
-
-
 @inlined
 def search(starts: Places, relations: Ids, groups: Ids, node: int, relation: int) -> int:
-    """`find_group` on the arrays it needs: a call with the whole graph costs more than the search."""
+    """The group of a node and a directed relation, or -1; takes arrays, since passing the graph costs more than it."""
     low, high = starts[node], starts[node + 1]
     end = high
     if low < high and relations[high - 1] <= relation:  # typing is a node's last relation
@@ -151,7 +145,7 @@ def search(starts: Places, relations: Ids, groups: Ids, node: int, relation: int
 
 
 @compiled
-def spread(members: Ids, first: int, last: int, state: int, row: Row, size: int) -> int:
+def spread(members: Ids, first: int, last: int, state: int, row: SpaceRow, size: int) -> int:
     """Joins `state` into the byte of the members from `first` to `last`; returns the new size of the row's list."""
     states, listed = row.states, row.listed
     for place in range(first, last):
@@ -167,7 +161,7 @@ def spread(members: Ids, first: int, last: int, state: int, row: Row, size: int)
 
 
 @inlined
-def spread_group(facts: Facts, group: int, state: int, row: Row, size: int) -> int:
+def spread_group(facts: GraphGroups, group: int, state: int, row: SpaceRow, size: int) -> int:
     """Joins what a node with this byte passes on into a row; returns the new size of its list."""
     starts, members = facts.starts, facts.members
     fresh, end = facts.fresh[group], starts[group + 1]
@@ -177,7 +171,7 @@ def spread_group(facts: Facts, group: int, state: int, row: Row, size: int) -> i
 
 
 @inlined
-def copy_group(facts: Facts, group: int, state: int, row: Row) -> int:
+def copy_group(facts: GraphGroups, group: int, state: int, row: SpaceRow) -> int:
     """`spread_group` into an empty row: no member comes twice."""
     members, states, listed = facts.members, row.states, row.listed
     start, fresh = facts.starts[group], facts.fresh[group]
@@ -193,8 +187,8 @@ def copy_group(facts: Facts, group: int, state: int, row: Row) -> int:
 @inlined
 def project(graph: Graph, relation: int, space: Space, source: int, target: int) -> None:
     """Fills the empty row `target` with what the directed relation leads to from row `source`."""
-    facts = Facts(graph.starts, graph.fresh, graph.members)
-    row = Row(space.states[target], space.listed[target])
+    facts = GraphGroups(graph.starts, graph.fresh, graph.members)
+    row = SpaceRow(space.states[target], space.listed[target])
     first, last = graph.relation_groups[relation], graph.relation_groups[relation + 1]
     default, states, listed = space.defaults[source], space.states[source], space.listed[source]
     known, size = space.sizes[source], 0
@@ -223,11 +217,11 @@ def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
     if bits.shape[1] == 0:
         project(graph, graph.typing + 1, space, source, target)
         return
-    facts = Facts(graph.starts, graph.fresh, graph.members)
+    facts = GraphGroups(graph.starts, graph.fresh, graph.members)
     starts, fresh, members = facts
     node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
     states, listed, default = space.states[source], space.listed[source], space.defaults[source]
-    row = Row(space.states[target], space.listed[target])
+    row = SpaceRow(space.states[target], space.listed[target])
     words, met = np.zeros(bits.shape[1], np.uint64), np.zeros(len(bits), np.bool_)
     size, relation = 0, graph.typing + 1
     for place in range(graph.entities if default else space.sizes[source]):

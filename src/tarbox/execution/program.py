@@ -14,9 +14,9 @@ from itertools import chain
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.execution.interpreter import evaluate
+from tarbox.kb.arrays import Ids
 from tarbox.query.algebra import Direction, Query, slots
 
 ENTITY: Final = 0  # push {the entity in a slot}
@@ -36,9 +36,9 @@ class Program(NamedTuple):
     of each, then the slots branch by branch. Exchanging such branches changes no answer.
     """
 
-    operations: NDArray[np.int32]
-    slots: NDArray[np.int32]
-    siblings: NDArray[np.int32]
+    operations: Ids
+    slots: Ids
+    siblings: Ids
     depth: int
     width: int
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tarbox.core.errors import UnknownName
 from tarbox.core.ids import Role
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import Direction, Query, Slot, ground, lift, slots
 from tarbox.query.names import ANYTHING, OWL_THING

@@ -25,7 +25,7 @@ from tarbox.service.answering import Question, open_answerer, warm_up
 
 T = TypeVar("T")
 R = TypeVar("R")
-MOST: Final = 64
+MOST_AT_ONCE: Final = 64
 _PIECE: Final = 1 << 18
 
 
@@ -106,9 +106,9 @@ class Worker:
             return outcomes
         shape = next(iter(self._shapes))
         waiting = list(self._shapes.pop(shape).items())
-        if len(waiting) > MOST:
-            self._shapes[shape] = dict(waiting[MOST:])
-        numbers, batch = zip(*waiting[:MOST], strict=True)
+        if len(waiting) > MOST_AT_ONCE:
+            self._shapes[shape] = dict(waiting[MOST_AT_ONCE:])
+        numbers, batch = zip(*waiting[:MOST_AT_ONCE], strict=True)
         return outcomes + list(zip(numbers, self._answer(batch), strict=True))
 
     def _answer(self, batch: Sequence[tuple[Asked, Question]]) -> Sequence[Outcome]:

@@ -15,19 +15,19 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from tarbox.core.errors import TarboxError
-from tarbox.http.apart import Apart
-from tarbox.http.desk import Desk
+from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard, Load
 from tarbox.http.kb_page import kb_page
-from tarbox.http.metrics import MEDIA_TYPE as METRICS_TYPE
+from tarbox.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from tarbox.http.metrics import Metrics
 from tarbox.http.pages import page_routes, security_headers
-from tarbox.http.problems import KINDS, Refusal, problem, problem_of
+from tarbox.http.problems import PROBLEM_KINDS, Refusal, problem, problem_of
 from tarbox.http.quick import QuickAnswers
 from tarbox.http.routes import api, failures, json_reply
 from tarbox.http.schemas import HealthReply
-from tarbox.http.settings import Settings
+from tarbox.http.settings import ServerSettings
 from tarbox.http.sparql_routes import sparql
+from tarbox.http.worker_client import WorkerClient
 from tarbox.service.answering import Answerer, warm_up
 from tarbox.version import __version__
 
@@ -39,18 +39,20 @@ DESCRIPTION: Final = (
 _BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 
 
-def create_app(answerer: Answerer, settings: Settings | None = None, apart: Apart | None = None) -> ASGIApp:
-    """The whole application over one answerer, warmed up and ready to be served; `apart` answers, once it can."""
-    settings = settings or Settings()
+def create_app(
+    answerer: Answerer, settings: ServerSettings | None = None, worker: WorkerClient | None = None
+) -> ASGIApp:
+    """The whole application over one answerer, warmed up and ready to be served; `worker` answers, once it can."""
+    settings = settings or ServerSettings()
     warm_up(answerer)
-    metrics, load = Metrics(__version__, [apart.process] if apart else []), Load()
-    desk = Desk(answerer, settings.bounds, metrics, apart)
+    metrics, load = Metrics(__version__, [worker.process] if worker else []), Load()
+    dispatcher = Dispatcher(answerer, settings.bounds, metrics, worker)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await desk.open()
+        await dispatcher.open()
         yield
-        desk.close()
+        dispatcher.close()
 
     app = FastAPI(
         title="tarbox",
@@ -60,20 +62,20 @@ def create_app(answerer: Answerer, settings: Settings | None = None, apart: Apar
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.include_router(api(desk, kb_page(answerer, settings.bounds)))
-    app.include_router(sparql(desk, settings.bounds))
-    _add_operations(app, desk, metrics, load)
-    _add_problems(app, desk.kb.title)
+    app.include_router(api(dispatcher, kb_page(answerer, settings.bounds)))
+    app.include_router(sparql(dispatcher, settings.bounds))
+    _add_operations(app, dispatcher, metrics, load)
+    _add_problems(app, dispatcher.kb.title)
     _describe(app, with_key=settings.api_key is not None)
     app.router.routes.extend(page_routes())
     if settings.origins:
         app.add_middleware(CORSMiddleware, allow_origins=settings.origins, allow_headers=["X-API-Key", "Authorization"])
-    return Guard(QuickAnswers(app, desk), settings, metrics, load, security_headers(bool(settings.origins)))
+    return Guard(QuickAnswers(app, dispatcher), settings, metrics, load, security_headers(bool(settings.origins)))
 
 
-def _add_operations(app: FastAPI, desk: Desk, metrics: Metrics, load: Load) -> None:
+def _add_operations(app: FastAPI, dispatcher: Dispatcher, metrics: Metrics, load: Load) -> None:
     """The routes for those who run the server."""
-    health_reply = {"status": "ok", "title": desk.kb.title, "version": __version__}
+    health_reply = {"status": "ok", "title": dispatcher.kb.title, "version": __version__}
 
     @app.get("/health", response_model=HealthReply, responses=failures(), operation_id="health")
     async def health() -> Response:
@@ -108,7 +110,7 @@ def _add_problems(app: FastAPI, title: str) -> None:
     async def on_http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
-        return problem(kind, KINDS[kind][1] + ".", dict(error.headers or {}))
+        return problem(kind, PROBLEM_KINDS[kind][1] + ".", dict(error.headers or {}))
 
     async def on_failure(_: Request, __: Exception) -> Response:
         return problem("internal", "The server could not answer; its log says why.")

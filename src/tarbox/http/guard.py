@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarbox.http.metrics import Metrics
 from tarbox.http.problems import problem
-from tarbox.http.settings import Settings
+from tarbox.http.settings import ServerSettings
 
 PROTECTED: Final = ("/api/", "/sparql", "/metrics")
 _BODY: Final = frozenset([b"content-length", b"transfer-encoding"])
@@ -39,7 +39,7 @@ class Guard:
     """The outermost layer of the application; `headers` go with every reply that does not set them itself."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, metrics: Metrics, load: Load, headers: Sequence[tuple[str, str]]
+        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, load: Load, headers: Sequence[tuple[str, str]]
     ) -> None:
         self._app = app
         self._settings = settings

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
 from tarbox.http.settings import MOST_ANSWERS, Bounds
+from tarbox.kb.arrays import Places
 from tarbox.kb.terms import from_ntriples
 from tarbox.service.answering import Answerer
 from tarbox.service.collections import Things
@@ -17,7 +17,7 @@ from tarbox.service.examples import examples
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.version import __version__
 
-TOP: Final = 10
+TOP_SHOWN: Final = 10
 
 
 def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
     }
 
 
-def _frequent(kb: KnowledgeBase, role: Role, things: Things, counts: NDArray[np.int64]) -> list[dict[str, Any]]:
-    rows = [int(row) for row in np.argsort(-counts, kind="stable")[:TOP] if counts[row]]
+def _frequent(kb: KnowledgeBase, role: Role, things: Things, counts: Places) -> list[dict[str, Any]]:
+    rows = [int(row) for row in np.argsort(-counts, kind="stable")[:TOP_SHOWN] if counts[row]]
     return [
         {
             "iri": things.at(row).iri,

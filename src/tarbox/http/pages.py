@@ -19,7 +19,7 @@ from tarbox.query.algebra import Entity
 from tarbox.query.drawing import draw
 
 STATIC: Final = Path(str(files("tarbox.http") / "static"))
-TYPES: Final = {
+CONTENT_TYPES: Final = {
     ".js": "text/javascript",
     ".mjs": "text/javascript",
     ".css": "text/css",
@@ -35,7 +35,7 @@ def page_routes() -> list[BaseRoute]:
     One route for all would also match the paths of the API, and hide which methods those take. Media types are our
     own, whatever the machine's table says.
     """
-    for suffix, media_type in TYPES.items():
+    for suffix, media_type in CONTENT_TYPES.items():
         mimetypes.add_type(media_type, suffix)
     served = _Files(directory=STATIC, html=True, check_dir=False)
     names = sorted(path.name + ("/{file:path}" if path.is_dir() else "") for path in STATIC.glob("[!._]*"))

@@ -24,8 +24,8 @@ from tarbox.core.errors import (
     TarboxError,
 )
 
-MEDIA_TYPE: Final = "application/problem+json"
-KINDS: Final[Mapping[str, tuple[int, str]]] = {
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "syntax": (400, "The query does not follow the grammar"),
     "not-answerable": (400, "The query asks for something that has no answer here"),
     "too-large": (400, "The query exceeds a limit"),
@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
 }
 """Each kind of problem with its status and title."""
 
-TYPE: Final = "urn:tarbox:problem:"
+PROBLEM_TYPE: Final = "urn:tarbox:problem:"
 
 
 class Problem(BaseModel):
@@ -59,8 +59,8 @@ class Problem(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "type": f"{TYPE}syntax",
-                    "title": KINDS["syntax"][1],
+                    "type": f"{PROBLEM_TYPE}syntax",
+                    "title": PROBLEM_KINDS["syntax"][1],
                     "status": 400,
                     "detail": "no entity 'Gogle' in academia. Did you mean 'Google'?",
                     "reason": "no entity 'Gogle' in academia. Did you mean 'Google'?",
@@ -90,9 +90,9 @@ class Refusal(Exception):
 
 def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """The reply for a kind of problem."""
-    status, title = KINDS[kind]
-    content = {"type": TYPE + kind, "title": title, "status": status, "detail": detail, **more}
-    return Response(_encode(content), status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+    status, title = PROBLEM_KINDS[kind]
+    content = {"type": PROBLEM_TYPE + kind, "title": title, "status": status, "detail": detail, **more}
+    return Response(_encode(content), status, headers=dict(headers or {}), media_type=PROBLEM_MEDIA_TYPE)
 
 
 def problem_of(error: TarboxError, title: str = "") -> Response:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarbox.core.errors import TarboxError
-from tarbox.http.desk import Desk
+from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.problems import problem_of
 from tarbox.http.settings import MOST_ANSWERS
 from tarbox.service.degrees import MIN_DEGREE
@@ -31,9 +31,9 @@ _ORDERS: Final = {order.value: order for order in Order}
 class QuickAnswers:
     """An application that answers plain questions itself and leaves the rest to another."""
 
-    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+    def __init__(self, app: ASGIApp, dispatcher: Dispatcher) -> None:
         self._app = app
-        self._desk = desk
+        self._dispatcher = dispatcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = None
@@ -44,9 +44,9 @@ class QuickAnswers:
             return
         scope["tarbox.route"] = PATH
         try:
-            content = await self._desk.answer(*asked)
+            content = await self._dispatcher.answer(*asked)
         except TarboxError as error:
-            await problem_of(error, self._desk.kb.title)(scope, receive, send)
+            await problem_of(error, self._dispatcher.kb.title)(scope, receive, send)
             return
         headers = [(b"content-length", str(len(content)).encode()), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from tarbox.core.errors import NameLookupError
 from tarbox.core.ids import Role
-from tarbox.http.desk import Desk
-from tarbox.http.problems import MEDIA_TYPE, Problem, Refusal, problem
+from tarbox.http.dispatcher import Dispatcher as Desk
+from tarbox.http.problems import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
+from tarbox.http.problems import Problem, Refusal, problem
 from tarbox.http.replies import encode
 from tarbox.http.schemas import (
     FIGURE_1,

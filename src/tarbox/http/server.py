@@ -14,8 +14,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tarbox.core.errors import ConfigError
-from tarbox.http.problems import KINDS, MEDIA_TYPE, TYPE
-from tarbox.http.settings import Bounds, Settings
+from tarbox.http.problems import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE
+from tarbox.http.settings import Bounds, ServerSettings
 
 GRACE: Final = 10
 KEEP_ALIVE: Final = 15
@@ -31,7 +31,7 @@ def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
         raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
 
 
-def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
+def make_server(app: ASGIApp, settings: ServerSettings) -> uvicorn.Server:
     """A server that is ready to run: `run()` serves until SIGINT or SIGTERM, then finishes what it has begun."""
     bounds = settings.bounds
 
@@ -137,8 +137,8 @@ class Connection(HttpToolsProtocol):
         """Replies before there is a request for the application, and closes."""
         if self.transport.is_closing():
             return
-        status, title = KINDS[kind]
-        content = json.dumps({"type": TYPE + kind, "title": title, "status": status, "detail": detail}).encode()
-        head = f"HTTP/1.1 {status} {title}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(content)}\r\n{more}"
-        self.transport.write(f"{head}Connection: close\r\n\r\n".encode() + content)
+        status, title = PROBLEM_KINDS[kind]
+        content = json.dumps({"type": PROBLEM_TYPE + kind, "title": title, "status": status, "detail": detail}).encode()
+        head = f"HTTP/1.1 {status} {title}\r\nContent-Type: {PROBLEM_MEDIA_TYPE}\r\nContent-Length: {len(content)}\r\n"
+        self.transport.write(f"{head}{more}Connection: close\r\n\r\n".encode() + content)
         self.transport.close()

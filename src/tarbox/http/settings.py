@@ -32,11 +32,11 @@ class Bounds:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How a server runs.
 
-    `origins` are the other web sites whose pages may ask (`*` for all). `apart`: answers are made in a process of their
-    own, where there is more than one processor.
+    `origins` are the other web sites whose pages may ask (`*` for all). `worker`: a process of its own makes answers
+    where there is more than one processor.
     """
 
     host: str = "127.0.0.1"
@@ -44,4 +44,4 @@ class Settings:
     api_key: str | None = None
     origins: tuple[str, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
-    apart: bool = True
+    worker: bool = True

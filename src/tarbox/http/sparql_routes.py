@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tarbox.execution.binding import empty_unknown
 from tarbox.execution.exact import answer_query
-from tarbox.http.desk import Desk
+from tarbox.http.dispatcher import Dispatcher as Desk
 from tarbox.http.problems import problem
 from tarbox.http.routes import failures
 from tarbox.http.schemas import SparqlReply

@@ -20,7 +20,7 @@ from tarbox.kb.labels import choose_labels
 from tarbox.kb.namespaces import Declaration
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
-from tarbox.kb.sources import Source
+from tarbox.kb.sources import Rejection, Source
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
@@ -39,19 +39,6 @@ class BuildOptions:
     base: str | None = None
     memory: int | None = None
     strict: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A line that could not be read."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
 
 
 @final

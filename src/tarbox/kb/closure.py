@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.rows import Rows, pair_keys, ranges
+from tarbox.kb.arrays import Doubles, Flags, Ids, Places
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows, offsets_of, pair_keys, ranges
 
 
 @final
@@ -55,7 +55,7 @@ class Hierarchy:
         origin, columns = self.ancestors.gather(types)
         return Rows.of(typed[origin], columns, entities, len(self))
 
-    def most_specific(self, typed: Ids, types: Ids) -> NDArray[np.bool_]:
+    def most_specific(self, typed: Ids, types: Ids) -> Flags:
         """[T] true where no other typing of the same entity implies this one (equivalents imply neither other)."""
         origin, columns = self.ancestors.gather(types)
         strict = self.group[columns] != self.group[types[origin]]
@@ -87,20 +87,20 @@ class Instances:
         """The concepts of more than half of the typed entities (PROTOCOL.md: neither targets nor candidates)."""
         return top_concepts(self.entities_of.sizes(), self.typed_entities())
 
-    def information(self) -> NDArray[np.float64]:
+    def information(self) -> Doubles:
         """[C] information content in bits: -log2 of the share of typed entities that are instances.
 
         A concept without instances counts as if it had one, so that it is as specific as can be, not infinite.
         """
         return np.log2(max(self.typed_entities(), 1) / np.maximum(self.entities_of.sizes(), 1))
 
-    def specificity(self) -> NDArray[np.float64]:
+    def specificity(self) -> Doubles:
         """[C] information content as a share of the greatest possible: 0 for a concept of all, 1 for one of one."""
         most = np.log2(max(self.typed_entities(), 1))
         return self.information() / most if most > 0 else np.zeros(len(self.hierarchy))
 
 
-def top_concepts(sizes: NDArray[np.int64], typed: int) -> Ids:
+def top_concepts(sizes: Places, typed: int) -> Ids:
     """The concepts with more than half of the typed entities among their `sizes` [C] instances."""
     return np.flatnonzero(sizes * 2 > typed).astype(np.int32)
 
@@ -137,7 +137,7 @@ def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
         start[level], length[level] = filled + reached.offsets[:-1], reached.sizes()
         filled += more
     _, places = ranges(start[group], length[group])
-    return Rows(np.append(0, np.cumsum(length[group])), found[places])
+    return Rows(offsets_of(length[group]), found[places])
 
 
 def _components(edges: Rows) -> tuple[list[int], Ids]:

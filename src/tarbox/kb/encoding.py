@@ -11,7 +11,7 @@ import pyarrow as pa
 from tarbox.core.ids import Role
 from tarbox.kb.interpretation import Verdict, code
 from tarbox.kb.staging import Staging
-from tarbox.kb.store import TABLES
+from tarbox.kb.store import STORE_TABLES
 from tarbox.kb.writing import StoreWriter
 
 
@@ -38,7 +38,7 @@ def write_tables(staging: Staging, writer: StoreWriter) -> None:
     }
     for name, sql in facts.items():
         batches = staging.reader(f"{sql} ORDER BY ALL")
-        writer.write(name, _as_one_batch(batches, TABLES[name], writer.scratch))
+        writer.write(name, _as_one_batch(batches, STORE_TABLES[name], writer.scratch))
 
 
 def _synonyms() -> str:

@@ -9,9 +9,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.kb.arrays import Flags
+from tarbox.kb.arrays import Ids as Ids  # noqa: PLC0414 - the older home of the name, exported
 from tarbox.kb.vocabulary import Vocabulary
 
-Ids = NDArray[np.int32]
 NO_SPLIT = -1
 SPLITS = ("train", "valid", "test")
 KINDS = ("entities", "concepts", "relations", "assertions", "typings", "subsumptions")
@@ -52,7 +53,7 @@ class Facts:
         splits = np.full(len(heads), NO_SPLIT, np.int8)
         return cls(vocabulary, heads, relations, tails, typed, types, subs, supers, splits)
 
-    def with_assertions(self, keep: NDArray[np.bool_]) -> Facts:
+    def with_assertions(self, keep: Flags) -> Facts:
         """The same facts with the assertions where `keep` [A] is true."""
         return replace(
             self,
@@ -62,7 +63,7 @@ class Facts:
             splits=self.splits[keep],
         )
 
-    def with_typings(self, keep: NDArray[np.bool_]) -> Facts:
+    def with_typings(self, keep: Flags) -> Facts:
         """The same facts with the typings where `keep` [T] is true."""
         return replace(self, typed=self.typed[keep], types=self.types[keep])
 

@@ -8,10 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.kb.facts import Ids
-
-Offsets = NDArray[np.int64]
-Keys = NDArray[np.int64]
+from tarbox.kb.arrays import Flags, Ids, Keys, Places
 
 
 @final
@@ -25,7 +22,7 @@ class Rows:
     [2]
     """
 
-    offsets: Offsets
+    offsets: Places
     columns: Ids
     values: Any = None
 
@@ -65,7 +62,7 @@ class Rows:
         place = int(np.searchsorted(columns, column))
         return float(self.values_of(row)[place]) if place < len(columns) and columns[place] == column else 0.0
 
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Places:
         return np.diff(self.offsets)
 
     def coordinates(self) -> tuple[Ids, Ids]:
@@ -78,18 +75,18 @@ class Rows:
         order = np.argsort(keys, kind="stable")
         return Rows.of_keys(keys[order], width, len(self), None if self.values is None else self.values[order])
 
-    def take(self, rows: Ids | NDArray[np.int64]) -> Rows:
+    def take(self, rows: Ids | Places) -> Rows:
         """The matrix of the given rows, in their order."""
         _, places = self.places(rows)
         offsets = np.append(0, np.cumsum(self.sizes()[rows]))
         return Rows(offsets, self.columns[places], None if self.values is None else self.values[places])
 
-    def gather(self, rows: Ids | NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids]:
+    def gather(self, rows: Ids | Places) -> tuple[Places, Ids]:
         """All columns of the given rows, one after the other, and for each the position in `rows` it came from."""
         origin, places = self.places(rows)
         return origin, self.columns[places]
 
-    def places(self, rows: Ids | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def places(self, rows: Ids | Places) -> tuple[Places, Places]:
         """(the position in `rows`, the place among all entries) of every entry of the given rows."""
         return ranges(self.offsets[rows], self.offsets[np.asarray(rows) + 1] - self.offsets[rows])
 
@@ -130,16 +127,21 @@ def distinct(keys: Keys) -> Keys:
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
-def contains(ordered: Keys, keys: Keys) -> NDArray[np.bool_]:
+def contains(ordered: Keys, keys: Keys) -> Flags:
     """Which of the keys are among sorted ones."""
     if not len(ordered):
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    found: NDArray[np.bool_] = ordered[places] == keys
+    found: Flags = ordered[places] == keys
     return found
 
 
-def ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def offsets_of(sizes: Places) -> Places:
+    """[N + 1] where each of N parts of these sizes begins, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def ranges(starts: Places, sizes: Places) -> tuple[Places, Places]:
     """The numbers of all ranges start, start + 1, ..., one after the other, and for each which range it is of."""
     origin = np.repeat(np.arange(len(sizes)), sizes)
     shift = starts - (np.cumsum(sizes) - sizes)

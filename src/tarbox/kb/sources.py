@@ -59,6 +59,19 @@ _SIGNS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (  # tried in this or
 
 @final
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """A line that could not be read."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Source:
     """One file to read. `name` is how messages call it: as the user wrote it."""
 

@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.errors import BenchmarkError
+from tarbox.kb.arrays import Ids
 from tarbox.kb.closure import Hierarchy
-from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts, Ids
+from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
 
 HELD_OUT: Final = 0.05
 """The share of the facts held out for each of validation and test; the paper's for both together."""
 
 NOBODY: Final = -1
-CHUNK: Final = 1 << 16
+FACTS_AT_A_TIME: Final = 1 << 16
 
 Parts = NDArray[np.int8]
 """[facts] an index into `SPLITS`: the part that each fact belongs to."""
@@ -159,8 +160,8 @@ def _divide(names: Ids, parts: int, random: np.random.Generator) -> Parts:
     left = np.bincount(names[names != NOBODY]).tolist()
     held_out: list[int] = []
     order = random.permutation(len(names))
-    for start in range(0, len(order), CHUNK):  # one after the other: what is held out decides what still may be
-        chunk = order[start : start + CHUNK]
+    for start in range(0, len(order), FACTS_AT_A_TIME):  # in turn: what is held out decides what still may be
+        chunk = order[start : start + FACTS_AT_A_TIME]
         for fact, about in zip(chunk.tolist(), names[chunk].tolist(), strict=True):
             if len(held_out) < quota and all(name == NOBODY or left[name] > 1 for name in about):
                 held_out.append(fact)

@@ -19,7 +19,7 @@ from tarbox.kb.statements import STATEMENTS
 _FLUSH_ROWS: Final = 1_000_000  # many at once: a term that recurs is then staged once
 _UNITS: Final = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 OVERHEAD: Final = 250_000_000  # what Python, Arrow and the blocks in flight take beside DuckDB
-LEAST: Final = 500_000_000
+LEAST_MEMORY: Final = 500_000_000
 
 
 class HashCollision(Exception):
@@ -32,8 +32,8 @@ def parse_memory(text: str) -> int:
     if match is None:
         raise ConfigError(f"--memory {text}: write a number and a unit, such as 1GB or 800MB.")
     size = int(float(match.group(1)) * _UNITS[match.group(2)])
-    if size < LEAST:
-        raise ConfigError(f"--memory {text} is too little: give at least {LEAST // 1_000_000}MB.")
+    if size < LEAST_MEMORY:
+        raise ConfigError(f"--memory {text} is too little: give at least {LEAST_MEMORY // 1_000_000}MB.")
     return size
 
 

@@ -19,7 +19,7 @@ from tarbox.kb.terms import URN
 STATEMENTS = pa.schema(
     [("subject", pa.string()), ("predicate", pa.string()), ("object", pa.string()), ("split", pa.int8())]
 )
-BLOCK = 1 << 16
+STATEMENT_BLOCK = 1 << 16
 
 
 @final
@@ -74,7 +74,7 @@ def in_blocks(statements: Iterable[tuple[str, str, str]]) -> Iterator[pa.RecordB
     rows: list[tuple[str, str, str]] = []
     for row in statements:
         rows.append(row)
-        if len(rows) == BLOCK:
+        if len(rows) == STATEMENT_BLOCK:
             yield batch(*zip(*rows, strict=True))
             rows = []
     if rows:

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.kb.arrays import Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import KINDS, Facts
 from tarbox.kb.store import Manifest, Store
@@ -18,7 +19,7 @@ _SHOWN = 5
 
 @final
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StoreSummary:
     """`histograms` maps what was counted to {value: how many}: degrees, concept depths, instances per concept."""
 
     manifest: Manifest
@@ -72,21 +73,21 @@ def _spread(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.1f}".replace(".0", "") for name, value in values.items())
 
 
-def degrees(facts: Facts) -> NDArray[np.int64]:
+def degrees(facts: Facts) -> Places:
     """[E] in how many assertions each entity takes part, on either side."""
     size = len(facts.vocabulary.entities)
     loops = np.bincount(facts.heads[facts.heads == facts.tails], minlength=size)
     return np.bincount(facts.heads, minlength=size) + np.bincount(facts.tails, minlength=size) - loops
 
 
-def summarise(store: Store) -> Summary:
+def summarise(store: Store) -> StoreSummary:
     """Everything `kb info` says of a store."""
     facts = store.facts
     vocabulary = facts.vocabulary
     instances = Instances.of(facts)
     tree, degree, sizes = instances.hierarchy, degrees(facts), instances.entities_of.sizes()
     relations = np.bincount(facts.relations, minlength=len(vocabulary.relations))
-    return Summary(
+    return StoreSummary(
         store.manifest,
         {
             "typings": len(instances.concepts_of.columns),
@@ -114,7 +115,7 @@ def _quantiles(values: NDArray[Any]) -> dict[str, float]:
     return {"median": float(np.median(values)), "mean": float(values.mean()), "most": float(values.max())}
 
 
-def _largest(values: NDArray[np.int64]) -> list[int]:
+def _largest(values: Places) -> list[int]:
     return [int(i) for i in np.argsort(-values, kind="stable")[:_SHOWN] if values[i]]
 
 

@@ -26,12 +26,12 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 
 MANIFEST: Final = "manifest.json"
-FORMAT: Final = "tarbox-store"
-VERSION: Final = 1
+STORE_FORMAT: Final = "tarbox-store"
+STORE_VERSION: Final = 1
 
 _NAMES = pa.schema([("iri", pa.string()), ("label", pa.string())])
 _ID = pa.int32()
-TABLES: Final[Mapping[str, pa.Schema]] = {
+STORE_TABLES: Final[Mapping[str, pa.Schema]] = {
     "entities": _NAMES,
     "concepts": _NAMES,
     "relations": _NAMES,
@@ -88,11 +88,12 @@ def read_manifest(folder: Path) -> Manifest:
         sound = False
     if not sound:
         raise StoreDamaged(f"{file} is damaged: it is not what was written. Build the store again.")
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") != STORE_FORMAT:
         raise StoreMissing(f"{folder} holds no store but a {manifest.get('format', 'folder of another kind')}.")
-    if manifest.get("version") != VERSION:
+    if manifest.get("version") != STORE_VERSION:
         raise StoreVersion(
-            f"{folder} has store format {manifest.get('version')}, this tarbox reads {VERSION}. Build the store again."
+            f"{folder} has store format {manifest.get('version')}, this tarbox reads {STORE_VERSION}. "
+            "Build the store again."
         )
     return manifest
 
@@ -128,7 +129,7 @@ def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
                         f"{folder / entry['name']} is damaged: checksum {found}, written {entry['checksum']}. "
                         "Build the store again."
                     )
-        return map_facts({name: folder / entries[name]["name"] for name in TABLES})
+        return map_facts({name: folder / entries[name]["name"] for name in STORE_TABLES})
     except FileNotFoundError:
         return None
 
@@ -139,7 +140,7 @@ def _map_table(file: Path) -> pa.Table:
 
 
 def map_facts(files: Mapping[str, Path]) -> Facts:
-    """The facts in these files, one for each of `TABLES`, memory-mapped and not verified."""
+    """The facts in these files, one for each of `STORE_TABLES`, memory-mapped and not verified."""
     tables = {name: _map_table(file) for name, file in files.items()}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tarbox.core.ids import Role
 from tarbox.kb.terms import local_name
 
-KEPT: Final = 1 << 16
+CACHED_TERMS: Final = 1 << 16
 """How many terms that were looked up are kept with their id; questions ask for the same ones again and again."""
 
 
@@ -77,7 +77,7 @@ class Names:
         row = bisect_left(_ArrowStrings(self.iris), iri)
         if row == len(self.iris) or self.iris[row].as_py() != iri:
             return None
-        if len(self._found) < KEPT:
+        if len(self._found) < CACHED_TERMS:
             self._found[iri] = row
         return row
 

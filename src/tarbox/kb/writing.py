@@ -20,10 +20,10 @@ from tarbox.core.errors import StoreError
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
-    FORMAT,
     MANIFEST,
-    TABLES,
-    VERSION,
+    STORE_FORMAT,
+    STORE_TABLES,
+    STORE_VERSION,
     Manifest,
     checksum,
     manifest_bytes,
@@ -46,8 +46,8 @@ class StoreWriter:
         self._vocabulary = hashlib.blake2b(digest_size=16)
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write one table of `TABLES`; its rows come in the order in which they are stored."""
-        schema = TABLES[name]
+        """Write one table of `STORE_TABLES`; its rows come in the order in which they are stored."""
+        schema = STORE_TABLES[name]
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write(batch.cast(schema))
@@ -60,13 +60,13 @@ class StoreWriter:
 
     def facts(self) -> Facts:
         """The tables written so far, before they are published."""
-        return map_facts({name: self._file(name) for name in TABLES})
+        return map_facts({name: self._file(name) for name in STORE_TABLES})
 
     def publish(self, details: Manifest) -> Manifest:
         """Move the tables into place and replace the manifest; returns the manifest as written."""
         self.path.mkdir(parents=True, exist_ok=True)
         files = {}
-        for name in TABLES:
+        for name in STORE_TABLES:
             file = self._file(name)
             found = checksum(file)
             size = file.stat().st_size
@@ -74,11 +74,11 @@ class StoreWriter:
             _sync(file)
             file.replace(self.path / target)
             files[name] = {"name": target, "checksum": found, "bytes": size}
-        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(TABLES))
+        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(STORE_TABLES))
         manifest: Manifest = {
             **details,
-            "format": FORMAT,
-            "version": VERSION,
+            "format": STORE_FORMAT,
+            "version": STORE_VERSION,
             "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
             "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
             "vocabulary_hash": self._vocabulary.hexdigest(),
@@ -119,14 +119,14 @@ def write_store(path: str | os.PathLike[str], facts: Facts, details: Manifest | 
     vocabulary = facts.vocabulary
     columns: dict[str, list[Any]] = {
         **{role.plural: [vocabulary.names(role).iris, vocabulary.names(role).labels] for role in Role},
-        "synonyms": [vocabulary.synonyms[name] for name in TABLES["synonyms"].names],
+        "synonyms": [vocabulary.synonyms[name] for name in STORE_TABLES["synonyms"].names],
         "assertions": [facts.heads, facts.relations, facts.tails, facts.splits],
         "typings": [facts.typed, facts.types],
         "subsumptions": [facts.subs, facts.supers],
     }
     with writing(path) as writer:
         for name, arrays in columns.items():
-            table = pa.table(arrays, names=TABLES[name].names)
+            table = pa.table(arrays, names=STORE_TABLES[name].names)
             writer.write(name, table.combine_chunks().to_batches())
         return writer.publish({"options": {}, "sources": [], "rejected": [], **(details or {})})
 

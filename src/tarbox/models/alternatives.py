@@ -53,11 +53,11 @@ class Alternatives(Generic[S]):
         return tuple(self.single.exists(relation, direction, part) for part in operand)
 
     def intersection(self, operands: Sequence[Several[S]]) -> Several[S]:
-        _limit(prod(map(len, operands)))
+        limit_alternatives(prod(map(len, operands)))
         return tuple(self.single.intersection(choice) for choice in product(*operands))
 
     def union(self, operands: Sequence[Several[S]]) -> Several[S]:
-        _limit(sum(map(len, operands)))
+        limit_alternatives(sum(map(len, operands)))
         return tuple(part for operand in operands for part in operand)
 
     def complement(self, operand: Several[S]) -> Several[S]:
@@ -75,7 +75,7 @@ def refuse_concept(name: str) -> NoReturn:
     raise QueryError(f"{name} is a concept, which has to become a node first: `tarbox.models.one_more_hop` does it")
 
 
-def _limit(alternatives: int) -> None:
+def limit_alternatives(alternatives: int) -> None:
     if alternatives > MAX_ALTERNATIVES:
         raise QueryTooLarge(
             f"unions give this query {alternatives} alternatives; at most {MAX_ALTERNATIVES} are allowed"

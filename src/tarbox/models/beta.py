@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least, refuse_concept
@@ -39,9 +40,9 @@ from tarbox.models.sharing import shared
 from tarbox.models.translation import xavier
 from tarbox.query.algebra import Direction, Query
 
-LEAST: Final = 0.05
-BLOCK: Final = 1 << 14
-UNIONS: Final = ("dnf", "de-morgan")
+LEAST_PARAMETER: Final = 0.05
+ENTITY_BLOCK: Final = 1 << 14
+BETA_UNIONS: Final = ("dnf", "de-morgan")
 STARTS: Final = ("random", "identity")
 NOISE: Final = 0.3
 """What is left of the random initial weights where a projection begins near the identity."""
@@ -65,13 +66,8 @@ class BetaConfig:
     start: str = "random"
 
     def __post_init__(self) -> None:
-        for name, chosen, choices in (("union", self.union, UNIONS), ("start", self.start, STARTS)):
-            if chosen not in choices:
-                raise ConfigError(f"{name} = {chosen!r}: choose one of {', '.join(choices)}")
-        numbers = {"dimension": self.dimension, "margin": self.margin, "hidden": self.hidden, "layers": self.layers}
-        for name, number in numbers.items():
-            if not number > 0:
-                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+        choices = {"union": BETA_UNIONS, "start": STARTS}
+        check_settings(self, choices, ("dimension", "margin", "hidden", "layers"))
         if self.start == "identity" and self.hidden < 2 * self.dimension:
             raise ConfigError(
                 f"hidden = {self.hidden}: the identity of {self.dimension} distributions takes at least "
@@ -96,18 +92,18 @@ class Beta(EntityModel):
         super().__init__(sizes)
         self.config = config
         # Below -1 parameters would begin at their least, where there is no gradient; it matters in few dimensions only.
-        bound = min((config.margin + SLACK) / config.dimension, 1 - 2 * LEAST)
+        bound = min((config.margin + SLACK) / config.dimension, 1 - 2 * LEAST_PARAMETER)
         self.entities = nn.Parameter(torch.empty(max(sizes.entities, 1), 2 * config.dimension).uniform_(-bound, bound))
         self.relations = nn.Parameter(torch.empty(sizes.directed, config.dimension).uniform_(-bound, bound))
-        self.projection = Projection(config)
-        self.attention = Attention(config.dimension)
+        self.projection = BetaProjection(config)
+        self.attention = BetaAttention(config.dimension)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
         """[B, N] gamma - KL(e || q), of the nearest alternative; the features of a block of entities at a time."""
         with torch.no_grad():
             queries = self.distributions(shape, ids_BS)
             own = [log_beta(query)[:, None] for query in queries]
-            blocks: Sequence[Tensor] = torch.split(self.entities[nodes], BLOCK)
+            blocks: Sequence[Tensor] = torch.split(self.entities[nodes], ENTITY_BLOCK)
             near = []
             for block in blocks:
                 rows_NF, own_N = features(positive(block))
@@ -137,11 +133,12 @@ class Beta(EntityModel):
 
 def positive(values: Tensor) -> Tensor:
     """Parameters of a distribution from values without bounds: x + 1, but no less than 0.05."""
-    return functional.threshold(values + 1, LEAST, LEAST)  # as `clamp`, whose gradient takes five kernels to its one
+    # as `clamp`, whose gradient takes five kernels to its one
+    return functional.threshold(values + 1, LEAST_PARAMETER, LEAST_PARAMETER)
 
 
 @final
-class Projection(nn.Module):
+class BetaProjection(nn.Module):
     """The distribution that a relation leads to: a network over the parameters and the relation's vector."""
 
     def __init__(self, config: BetaConfig) -> None:
@@ -171,7 +168,7 @@ class Projection(nn.Module):
 
 
 @final
-class Attention(nn.Module):
+class BetaAttention(nn.Module):
     """The weighted product of densities: one weight for both parameters of a dimension, a softmax over operands."""
 
     def __init__(self, dimension: int) -> None:

@@ -27,9 +27,9 @@ from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.query.algebra import Direction, Query
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Ids
+    from tarbox.kb.arrays import Ids
 
-_CELLS: Final = 1 << 26
+_SCORES_AT_A_TIME: Final = 1 << 26
 """Scores held at a time: a block has as many queries as this allows."""
 
 
@@ -76,7 +76,7 @@ class Cqd(Model):
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] degrees, a block of queries at a time."""
         ids = on_device(ids_BS, self.links.nodes.device)
-        rows = max(1, _CELLS // (self.config.beam * max(self.sizes.entities, 1)))
+        rows = max(1, _SCORES_AT_A_TIME // (self.config.beam * max(self.sizes.entities, 1)))
         with torch.no_grad():
             starts = range(0, len(ids), rows)
             blocks = [self._degrees(shape, ids[start : start + rows], level) for start in starts]

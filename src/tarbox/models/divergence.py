@@ -32,9 +32,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-TINY: Final = 1e-30
+TINY_HALF: Final = 1e-30
 """Where a degree is 0 its half is set to this, so that z ln z is 0 and not NaN; it is far below any rounding."""
-CHUNK: Final = MappingProxyType({"cpu": 1 << 17, "cuda": 1 << 26})
+TERMS_AT_A_TIME: Final = MappingProxyType({"cpu": 1 << 17, "cuda": 1 << 26})
 """How many terms the versions in torch hold at a time: as a CPU's cache holds, or as keep a GPU busy."""
 
 Engine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -58,7 +58,7 @@ class Halves:
         """Eq. 13: each set divided by max(its p-norm, epsilon)."""
         scale = float(sets_NE.shape[1]) ** (1 / p)
         factor_N1 = (scale / 2) / _norm(sets_NE, p).clamp_min(epsilon)
-        return cls((sets_NE * factor_N1).clamp_min(TINY), scale)
+        return cls((sets_NE * factor_N1).clamp_min(TINY_HALF), scale)
 
     def own(self) -> Tensor:
         """[N] 1/2 sum g(x), the part of JS that is the set's own, times t."""
@@ -211,13 +211,13 @@ def _runs_numba(like: Tensor) -> bool:
 
 
 def _chunks(queries_BE: Tensor, rows_BK: Tensor) -> list[slice]:
-    """Slices of the batch with some `CHUNK` terms each."""
+    """Slices of the batch with some `TERMS_AT_A_TIME` terms each."""
     step = max(1, _chunk(queries_BE) // max(rows_BK.shape[1] * queries_BE.shape[1], 1))
     return [slice(start, start + step) for start in range(0, len(queries_BE), step)]
 
 
 def _chunk(like: Tensor) -> int:
-    return CHUNK["cpu" if like.device.type == "cpu" else "cuda"]
+    return TERMS_AT_A_TIME["cpu" if like.device.type == "cpu" else "cuda"]
 
 
 def _cross(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:

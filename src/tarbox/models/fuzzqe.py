@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tarbox.core.errors import ConfigError
+from tarbox.core.config import check_settings
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import refuse_concept
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
@@ -77,17 +77,8 @@ class FuzzQeConfig:
     margin: float = 14.0
 
     def __post_init__(self) -> None:
-        chosen: tuple[tuple[str, object, Iterable[object]], ...] = (
-            ("t_norm", self.t_norm, T_NORMS),
-            ("regulator", self.regulator, REGULATORS),
-            ("norm", self.norm, (1, 2)),
-        )
-        for name, value, choices in chosen:
-            if value not in choices:
-                raise ConfigError(f"{name} = {value!r}: choose one of {', '.join(map(str, choices))}")
-        for name, number in (("dimension", self.dimension), ("bases", self.bases), ("scale", self.scale)):
-            if not number > 0:
-                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+        choices: Mapping[str, Iterable[object]] = {"t_norm": T_NORMS, "regulator": REGULATORS, "norm": (1, 2)}
+        check_settings(self, choices, ("dimension", "bases", "scale"))
 
 
 @final
@@ -109,7 +100,7 @@ class FuzzQe(EntityModel):
         self._regulator = REGULATORS[config.regulator]
         size = max(sizes.entities, 1), config.dimension
         self.entities = nn.Parameter(torch.empty(size).uniform_(*self._regulator.initial))
-        self.projection = Projection(config, sizes.directed)
+        self.projection = FuzzyProjection(config, sizes.directed)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
         """[B, N]"""
@@ -147,7 +138,7 @@ class FuzzQe(EntityModel):
 
 
 @final
-class Projection(nn.Module):
+class FuzzyProjection(nn.Module):
     """The fuzzy set that a relation leads to."""
 
     def __init__(self, config: FuzzQeConfig, relations: int) -> None:

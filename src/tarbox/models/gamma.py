@@ -1,8 +1,7 @@
 """The functions of Beta distributions that BetaE's distance needs, with derivatives written out.
 
 psi is the digamma function, the derivative of ln Gamma, and psi' its own. As torch composes it, the gradient of the
-features takes nine special functions and some fifty passes over the table of entities; written out it takes three. On a
-GPU a Triton kernel does either direction in one pass (`tarbox.models.gamma_kernels`), elsewhere torch does.
+features takes nine special functions and some fifty passes over the table of entities; written out it takes three.
 
 Shape letters: N rows, D distributions of each, in 2D columns: the alphas before the betas.
 """
@@ -17,8 +16,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tarbox.models.pairs import runs_triton
-
 
 def features(entities_NF: Tensor) -> tuple[Tensor, Tensor]:
     """([N, 2D], [N]): what an entity's parameters give to the distance; see the head of `tarbox.models.beta`.
@@ -27,7 +24,7 @@ def features(entities_NF: Tensor) -> tuple[Tensor, Tensor]:
     psi(a) - psi(a + b) beside psi(b) - psi(a + b), and the sum over dimensions of
     a psi(a) + b psi(b) - (a + b) psi(a + b) - ln B(a, b).
     """
-    found: tuple[Tensor, Tensor] = (_opaque if runs_triton(entities_NF) else _apply)(_Features, entities_NF)
+    found: tuple[Tensor, Tensor] = _Features.apply(entities_NF)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -37,25 +34,14 @@ def log_beta(parameters_NF: Tensor) -> Tensor:
     >>> log_beta(torch.tensor([[1.0, 2.0, 1.0, 3.0]])).exp()
     tensor([0.0833])
     """
-    found: Tensor = (_opaque if runs_triton(parameters_NF) else _apply)(_LogBeta, parameters_NF)
+    found: Tensor = _LogBeta.apply(parameters_NF)  # type: ignore[no-untyped-call]
     return found
-
-
-def _apply(function: type[torch.autograd.Function], given: Tensor) -> Any:
-    return function.apply(given)  # type: ignore[no-untyped-call]
-
-
-_opaque = torch.compiler.disable(_apply)  # type: ignore[no-untyped-call] # kernels of ours are no part of its graphs
 
 
 class _Features(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, entities_NF: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(entities_NF)
-        if runs_triton(entities_NF):
-            from tarbox.models.gamma_kernels import fused_features
-
-            return fused_features(entities_NF)
         a, b = entities_NF.chunk(2, -1)
         whole = a + b
         at_a, at_b, at_whole = torch.digamma(a), torch.digamma(b), torch.digamma(whole)
@@ -67,10 +53,6 @@ class _Features(torch.autograd.Function):
     def backward(ctx: Any, by_rows: Tensor, by_own: Tensor) -> Tensor:
         """By a: psi'(a) (G_a + g a) - psi'(a + b) (G_a + G_b + g (a + b)); by b the same with b in front."""
         (entities_NF,) = ctx.saved_tensors
-        if runs_triton(entities_NF):
-            from tarbox.models.gamma_kernels import fused_features_gradient
-
-            return fused_features_gradient(entities_NF, by_rows, by_own)
         a, b = entities_NF.chunk(2, -1)
         for_a, for_b = by_rows.chunk(2, -1)
         g, whole = by_own[..., None], a + b
@@ -83,10 +65,6 @@ class _LogBeta(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, parameters_NF: Tensor) -> Tensor:
         ctx.save_for_backward(parameters_NF)
-        if runs_triton(parameters_NF):
-            from tarbox.models.gamma_kernels import fused_log_beta
-
-            return fused_log_beta(parameters_NF)
         a, b = parameters_NF.chunk(2, -1)
         return _log_beta(a, b, a + b).sum(-1)
 
@@ -95,10 +73,6 @@ class _LogBeta(torch.autograd.Function):
     def backward(ctx: Any, grad_N: Tensor) -> Tensor:
         """psi(a) - psi(a + b) and psi(b) - psi(a + b), times the gradient."""
         (parameters_NF,) = ctx.saved_tensors
-        if runs_triton(parameters_NF):
-            from tarbox.models.gamma_kernels import fused_log_beta_gradient
-
-            return fused_log_beta_gradient(parameters_NF, grad_N)
         a, b = parameters_NF.chunk(2, -1)
         at_whole = torch.digamma(a + b)
         return torch.cat([torch.digamma(a) - at_whole, torch.digamma(b) - at_whole], -1) * grad_N[..., None]

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tarbox.core.errors import ConfigError, QueryError
+from tarbox.core.config import check_settings
+from tarbox.core.errors import QueryError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
@@ -47,10 +48,7 @@ class GqeConfig:
     projection: str = "translation"
 
     def __post_init__(self) -> None:
-        if self.projection not in MOVES:
-            raise ConfigError(f"projection = {self.projection!r}: choose one of {', '.join(MOVES)}")
-        if self.dimension < 1 or not self.margin > 0:
-            raise ConfigError(f"dimension = {self.dimension}, margin = {self.margin}: both must be greater than 0")
+        check_settings(self, {"projection": MOVES}, ("dimension", "margin"))
 
 
 @final

@@ -19,9 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Floats = NDArray[np.float32]
-Sums = NDArray[np.float64]
-Rows = NDArray[np.int64]
+from tarbox.kb.arrays import Doubles, Floats, Places
 
 _BLOCK: Final = 1024  # entities at a time: 4 KB of a row
 _TILE: Final = 4  # concepts at a time, whose blocks share the first cache with one of a query
@@ -84,7 +82,7 @@ def _sum_block(concept: Floats, query: Floats) -> Any:
 
 
 @_compiled
-def _fill(concepts_CE: Floats, queries_BE: Floats, out_BC: Sums) -> None:
+def _fill(concepts_CE: Floats, queries_BE: Floats, out_BC: Doubles) -> None:
     entities = concepts_CE.shape[1]
     for left in range(0, concepts_CE.shape[0], _TILE):
         right = min(left + _TILE, concepts_CE.shape[0])
@@ -96,7 +94,7 @@ def _fill(concepts_CE: Floats, queries_BE: Floats, out_BC: Sums) -> None:
 
 
 @_compiled
-def _fill_pairs(concepts_RE: Floats, queries_BE: Floats, rows_BK: Rows, out_BK: Sums) -> None:
+def _fill_pairs(concepts_RE: Floats, queries_BE: Floats, rows_BK: Places, out_BK: Doubles) -> None:
     entities = concepts_RE.shape[1]
     for query in range(rows_BK.shape[0]):
         for start in range(0, entities, _BLOCK):
@@ -118,7 +116,7 @@ def _add_logs(concept: Floats, query: Floats, weight: np.float32, by_concept: Fl
 @_compiled
 def _add_gradients(
     sets: tuple[Floats, Floats],
-    rows_BK: Rows,
+    rows_BK: Places,
     weights_BK: Floats,
     gradients: tuple[Floats, Floats],
     part: tuple[int, int],

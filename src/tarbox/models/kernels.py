@@ -43,18 +43,8 @@ class Tile:
     warps: int
 
 
-TILES: Final = (
-    Tile(8, 16, 32, 4),
-    Tile(16, 16, 32, 4),
-    Tile(16, 16, 32, 8),
-    Tile(8, 32, 32, 8),
-    Tile(16, 32, 32, 8),
-    Tile(8, 8, 64, 4),
-    Tile(8, 16, 64, 8),
-)
-"""Worth trying: `benchmarks/concept_ranking.py --tune` times them all."""
 TILE: Final = Tile(16, 16, 32, 8)
-"""What `--tune` found best; fixed, since tuning at run time would cost more than it brings."""
+"""The best by `benchmarks/concept_ranking.py --tune`; fixed, since tuning at run time would cost more than it gains."""
 
 
 def _jit(function: Callable[..., Any]) -> Any:

@@ -25,13 +25,13 @@ from tarbox.models.base import EntityModel, Model, Sizes, Task, on_device
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query, fold, lift, slots, with_operands
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Ids
+    from tarbox.kb.arrays import Ids
 
-BLOCK: Final = 1024
+PAIR_BLOCK: Final = 1024
 """How many queries are scored at a time: what a model holds for each of them must not grow with the table."""
-TYPES: Final = Entity("?e1")
+TYPES_SHAPE: Final = Entity("?e1")
 """The query {e}: at concept level one hop from e along `instanceOf`."""
-MEMBERS: Final = Concept("?c1")
+MEMBERS_SHAPE: Final = Concept("?c1")
 """The query C: one hop from the node of C against `instanceOf`."""
 
 
@@ -66,7 +66,7 @@ class OneMoreHop(Model):
             ids = on_device(ids_BS, next(self.inner.parameters()).device)
             self._refuse_everything(shape, ids)
             asked, rows = self._translate(shape, ids, level)
-            blocks: Sequence[Tensor] = torch.split(rows, BLOCK)
+            blocks: Sequence[Tensor] = torch.split(rows, PAIR_BLOCK)
             return torch.cat([self.inner.score(asked, block, self._nodes(level)) for block in blocks])
 
     def score_candidates(self, shape: Query, ids_BS: Tensor, level: Level, candidates_BK: Tensor) -> Tensor:
@@ -80,8 +80,8 @@ class OneMoreHop(Model):
     def instantiation(self, entities_BK: Tensor, concepts_BK: Tensor) -> Tensor:
         """[B, K] the mean of both one-hop queries: `{e}` asked for the concept, the concept asked for `e`."""
         pairs = entities_BK.reshape(-1, 1), concepts_BK.reshape(-1, 1)
-        types = self.score_candidates(TYPES, pairs[0], Level.CONCEPT, pairs[1])
-        members = self.score_candidates(MEMBERS, pairs[1], Level.ENTITY, pairs[0])
+        types = self.score_candidates(TYPES_SHAPE, pairs[0], Level.CONCEPT, pairs[1])
+        members = self.score_candidates(MEMBERS_SHAPE, pairs[1], Level.ENTITY, pairs[0])
         return ((types + members) / 2).view_as(entities_BK)
 
     def _nodes(self, level: Level) -> slice:

@@ -22,7 +22,7 @@ import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch import Tensor
 
-KINDS: Final[Mapping[str, int]] = MappingProxyType({"dot": 0, "l1": 1, "box": 2})
+TERM_CODES: Final[Mapping[str, int]] = MappingProxyType({"dot": 0, "l1": 1, "box": 2})
 _ROWS: Final = 8
 _WIDTH: Final = 256
 
@@ -154,7 +154,7 @@ def pair_sums(pairs: Pairs) -> Tensor:
     if out_BK.numel():
         _sum_kernel[(B, triton.cdiv(K, _ROWS))](
             *pairs.parts, pairs.table.contiguous(), pairs.rows.contiguous(), out_BK, D, pairs.inside,
-            K=K, TK=_ROWS, TD=_WIDTH, KIND=KINDS[pairs.kind], num_warps=4,
+            K=K, TK=_ROWS, TD=_WIDTH, KIND=TERM_CODES[pairs.kind], num_warps=4,
         )  # fmt: skip
     return out_BK
 
@@ -169,12 +169,12 @@ def pair_gradients(pairs: Pairs, grad_BK: Tensor) -> tuple[tuple[Tensor, Tensor]
     if B:
         _query_gradient_kernel[(B, blocks)](
             *pairs.parts, table, rows, grad_BK, by_query, by_offset, D, pairs.inside,
-            K=K, TK=_ROWS, TD=_WIDTH, KIND=KINDS[pairs.kind], num_warps=4,
+            K=K, TK=_ROWS, TD=_WIDTH, KIND=TERM_CODES[pairs.kind], num_warps=4,
         )  # fmt: skip
     sorted_rows, order = rows.flatten().to(torch.int32).sort(stable=True)  # half the passes that int64 takes
     starts = torch.searchsorted(sorted_rows, torch.arange(N + 1, device=rows.device, dtype=torch.int32))
     _row_gradient_kernel[(N, blocks)](
         *pairs.parts, table, order, starts, grad_BK, by_table, D, pairs.inside,
-        K=K, TK=2 * _ROWS, TD=_WIDTH, KIND=KINDS[pairs.kind], num_warps=4,
+        K=K, TK=2 * _ROWS, TD=_WIDTH, KIND=TERM_CODES[pairs.kind], num_warps=4,
     )  # fmt: skip
     return (by_query, by_offset), by_table

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError, QueryError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
@@ -43,8 +44,7 @@ class Q2bConfig:
     inside: float = 0.02
 
     def __post_init__(self) -> None:
-        if self.dimension < 1 or not self.margin > 0:
-            raise ConfigError(f"dimension = {self.dimension}, margin = {self.margin}: both must be greater than 0")
+        check_settings(self, {}, ("dimension", "margin"))
         if not 0 <= self.inside <= 1:
             raise ConfigError(f"inside = {self.inside}: it must be between 0 and 1")
 

@@ -24,7 +24,7 @@ from tarbox.models.base import Columns
 from tarbox.models.fuzzy import Logic, complement
 from tarbox.query.algebra import Direction
 
-_CELLS: Final = 1 << 24
+_DEGREES_AT_A_TIME: Final = 1 << 24
 
 
 def widen(products: Tensor) -> Tensor:
@@ -136,7 +136,7 @@ class Singleton(FuzzySet):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Instances(FuzzySet):
+class ConceptMembers(FuzzySet):
     """Eq. 6: the instances of a concept, by its embedding; all entities where the id is negative (`EVERYTHING`)."""
 
     ids_B: Tensor
@@ -152,32 +152,17 @@ class Instances(FuzzySet):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Meet(FuzzySet):
-    """Eq. 9."""
+class Combined(FuzzySet):
+    """Eq. 9 and 10: the t-norm or t-conorm of some sets."""
 
     parts: Sequence[FuzzySet]
-    logic: Logic
+    combine: Callable[[Sequence[Tensor]], Tensor]
 
     def degrees(self, universe: Universe) -> Tensor:
-        return self.logic.intersection([part.degrees(universe) for part in self.parts])
+        return self.combine([part.degrees(universe) for part in self.parts])
 
     def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Meet([part.moved(relation_BD) for part in self.parts], self.logic)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Join(FuzzySet):
-    """Eq. 10."""
-
-    parts: Sequence[FuzzySet]
-    logic: Logic
-
-    def degrees(self, universe: Universe) -> Tensor:
-        return self.logic.union([part.degrees(universe) for part in self.parts])
-
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Join([part.moved(relation_BD) for part in self.parts], self.logic)
+        return Combined([part.moved(relation_BD) for part in self.parts], self.combine)
 
 
 @final
@@ -209,7 +194,7 @@ class Image(FuzzySet):
 
     def degrees(self, universe: Universe) -> Tensor:
         from_BE, shift_BX = self.part.degrees(self.everyone), universe.products(self.relation_BD)
-        step = max(1, _CELLS // max(shift_BX.numel(), 1))
+        step = max(1, _DEGREES_AT_A_TIME // max(shift_BX.numel(), 1))
         best_BX = from_BE.new_zeros(shift_BX.shape)
         for start in range(0, from_BE.shape[1], step):
             chunk_YD = self.everyone.entities_ED[start : start + step]
@@ -232,7 +217,7 @@ def push(part: FuzzySet, relation_BD: Tensor, everyone: AllEntities, logic: Logi
 
 def image(part: FuzzySet, relation_BD: Tensor, everyone: AllEntities, logic: Logic) -> FuzzySet:
     """Eq. 8 for an atomic query, which has one generator; for any other set the exact image."""
-    if isinstance(part, Generated | Singleton | Instances):
+    if isinstance(part, Generated | Singleton | ConceptMembers):
         return part.moved(relation_BD)
     return Image(part, relation_BD, everyone, logic)
 
@@ -281,17 +266,17 @@ class FuzzyAlgebra:
 
     def concept(self, name: str) -> FuzzySet:
         ids_B = self.columns[name]
-        return Instances(ids_B, self.embeddings.concept(ids_B))
+        return ConceptMembers(ids_B, self.embeddings.concept(ids_B))
 
     def exists(self, relation: str, direction: Direction, operand: FuzzySet) -> FuzzySet:  # noqa: ARG002
         relation_BD = self.embeddings.relation(self.columns[relation])
         return self.project(operand, relation_BD, self.everyone, self.logic)
 
     def intersection(self, operands: Sequence[FuzzySet]) -> FuzzySet:
-        return Meet(operands, self.logic)
+        return Combined(operands, self.logic.intersection)
 
     def union(self, operands: Sequence[FuzzySet]) -> FuzzySet:
-        return Join(operands, self.logic)
+        return Combined(operands, self.logic.union)
 
     def complement(self, operand: FuzzySet) -> FuzzySet:
         return Negated(operand)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self, final
 import torch
 from torch import Tensor, nn
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
@@ -27,11 +28,11 @@ from tarbox.models.translation import ATTENTIONS, UNIONS, TranslationAlgebra, xa
 from tarbox.query.algebra import And, Concept, Not, Query, walk
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Ids
+    from tarbox.kb.arrays import Ids
 
 EXACT_LIMIT: Final = 40_000
 """The most entities for `project="exact"`, whose cost grows with their square."""
-_CELLS: Final = 1 << 25
+_TERMS_AT_A_TIME: Final = 1 << 25
 _CHOICES: Final = {
     "t_norm": T_NORMS,
     "attention": ATTENTIONS,
@@ -76,27 +77,8 @@ class TarConfig:
     initial_range: float = 0.0
 
     def __post_init__(self) -> None:
-        chosen = {
-            "t_norm": self.t_norm,
-            "attention": self.attention,
-            "union": self.union,
-            "project": self.project,
-            "projection": self.projection,
-            "instantiation": self.instantiation,
-        }
-        for name, value in chosen.items():
-            if value not in _CHOICES[name]:
-                raise ConfigError(f"{name} = {value!r}: choose one of {', '.join(_CHOICES[name])}")
-        positive = {
-            "dimension": self.dimension,
-            "epsilon": self.epsilon,
-            "similarity_scale": self.similarity_scale,
-            "distance_scale": self.distance_scale,
-            "membership_scale": self.membership_scale,
-        }
-        for name, number in positive.items():
-            if not number > 0:
-                raise ConfigError(f"{name} = {number}: it must be greater than 0")
+        scales = ("similarity_scale", "distance_scale", "membership_scale")
+        check_settings(self, _CHOICES, ("dimension", "epsilon", *scales))
         if not self.p >= 1:
             raise ConfigError(f"p = {self.p}: a norm needs p of 1 or more")
 
@@ -205,7 +187,7 @@ class Tar(Model):
     def _similarity_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
         """Eq. 12 for all concepts, a block of concepts and of queries at a time: memory does not grow with either."""
         scores_BC = self.entities.new_empty(len(ids_BS), self.sizes.concepts)
-        rows = max(1, _CELLS // max(self.sizes.entities, 1))
+        rows = max(1, _TERMS_AT_A_TIME // max(self.sizes.entities, 1))
         for concepts in _blocks(self.sizes.concepts, rows):
             table = self._kept_halves() if rows >= self.sizes.concepts else self.concept_halves(concepts)
             for queries in _blocks(len(ids_BS), rows):

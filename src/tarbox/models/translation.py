@@ -22,12 +22,12 @@ from typing import Final, TypeAlias, final
 import torch
 from torch import Tensor, nn
 
-from tarbox.core.errors import QueryError, QueryTooLarge
+from tarbox.core.errors import QueryError
+from tarbox.models.alternatives import limit_alternatives
 from tarbox.models.base import Columns
 from tarbox.models.sets import Embeddings
 from tarbox.query.algebra import Direction
 
-MAX_ALTERNATIVES: Final = 1024
 _SIZE_PLACE: Final = 1 << 40  # a key is size * 2^40 + a hash of 40 bits
 _MIX: Final = 0x9E3779B97F4A7C15 - (1 << 64)  # an odd number without pattern, as a signed integer
 _SALTS: Final = MappingProxyType({"entity": 11, "concept": 23, "exists": 37, "and": 41, "or": 59})
@@ -132,7 +132,7 @@ class TranslationAlgebra:
         return Vectors(moved_UBD, _mix(operand.key + _mix(ids_B, "exists"), "exists"), operand.size + 1)
 
     def intersection(self, operands: Sequence[Vectors]) -> Vectors:
-        _limit(prod(len(operand.alternatives) for operand in operands))
+        limit_alternatives(prod(len(operand.alternatives) for operand in operands))
         keys_NB = torch.stack([_ordering(operand) for operand in operands])
         order_NB1 = keys_NB.argsort(0)[..., None]
         chosen = product(*(range(len(operand.alternatives)) for operand in operands))
@@ -147,7 +147,7 @@ class TranslationAlgebra:
         return _together(torch.stack(combined), operands, "and")
 
     def union(self, operands: Sequence[Vectors]) -> Vectors:
-        _limit(sum(len(operand.alternatives) for operand in operands))
+        limit_alternatives(sum(len(operand.alternatives) for operand in operands))
         return _together(self.join(torch.cat([operand.alternatives for operand in operands])), operands, "or")
 
     def complement(self, operand: Vectors) -> Vectors:
@@ -178,10 +178,3 @@ def _mix(numbers_B: Tensor, kind: str) -> Tensor:
 def _ordering(operand: Vectors) -> Tensor:
     """[B] greater for larger operands; among those of one size by hash, that is by what they name."""
     return operand.size * _SIZE_PLACE + (operand.key & (_SIZE_PLACE - 1))
-
-
-def _limit(alternatives: int) -> None:
-    if alternatives > MAX_ALTERNATIVES:
-        raise QueryTooLarge(
-            f"unions give this query {alternatives} alternatives; at most {MAX_ALTERNATIVES} are allowed"
-        )

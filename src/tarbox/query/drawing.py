@@ -21,9 +21,9 @@ RADIUS: Final = 15
 RING: Final = 5
 ROW: Final = 64
 MARGIN: Final = 22
-GAP: Final = 56
+COLUMN_GAP: Final = 56
 LETTER: Final = 7.2
-LONGEST: Final = 34
+LONGEST_LABEL: Final = 34
 
 _STYLE: Final = """
 .tb-query{font:13px system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
@@ -94,7 +94,7 @@ def _place(query: Query, level: int, row: int) -> tuple[_Node, int]:
 
 def _columns(root: _Node, levels: int, naming: Naming) -> list[float]:
     """The x of each level, the answer's first: every gap fits its longest relation, the left its longest name."""
-    gaps = [float(GAP)] * levels
+    gaps = [float(COLUMN_GAP)] * levels
     names = [0.0] * levels
     for node in _all(root):
         match node.query:
@@ -201,7 +201,7 @@ def _name(query: Entity | Concept, naming: Naming) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
 def _width(text: str) -> float:

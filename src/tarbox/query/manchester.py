@@ -22,7 +22,7 @@ from tarbox.core.errors import NameLookupError, NotAnswerable, QuerySyntaxError,
 from tarbox.core.ids import Role
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query, conjunction, disjunction
 from tarbox.query.names import FULL_IRIS, XSD, Resolver, expand
-from tarbox.query.tokens import Kind, Token, tokenize
+from tarbox.query.tokens import Token, TokenKind, tokenize
 
 ANSWERABLE: Final = (
     "answerable are: concept names, {entity, ...}, 'relation some ...', 'relation value entity', 'inverse relation', "
@@ -118,7 +118,7 @@ class _Parser:
             self._read_operand()
             while self._next.is_mark(")"):
                 self._close()
-            if self._next.kind is Kind.END:
+            if self._next.kind is TokenKind.END:
                 return self._finish()
             self._read_operator()
 
@@ -186,9 +186,9 @@ class _Parser:
     def _read_concept(self, token: Token) -> Query:
         if token.name is None or token.keyword:
             self._reject(token, _OPERAND)
-        if token.kind is Kind.LITERAL:
+        if token.kind is TokenKind.LITERAL:
             self._reject(token, f"{_OPERAND}; a literal stands after 'value' or in braces")
-        if token.kind is Kind.WORD and (expand(token.value, {"xsd": XSD}) or self._next.is_mark("[")):
+        if token.kind is TokenKind.WORD and (expand(token.value, {"xsd": XSD}) or self._next.is_mark("[")):
             self._refuse(token, "data ranges are not answerable; a literal is: 'relation value \"1977\"^^xsd:gYear'")
         self._count()
         return Concept(self._resolve(Role.CONCEPT, token))
@@ -264,7 +264,7 @@ class _Parser:
 
     def _take(self) -> Token:
         token = self._next
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self._next = next(self._tokens)
         return token
 

@@ -109,12 +109,11 @@ class Placeholders:
         if name.form is not NameForm.PLACEHOLDER:
             raise UnknownName(f"a template names nothing: write a placeholder such as {prefix}1 for {name.text!r}")
         if not name.text.startswith(prefix):
-            raise UnknownName(f"{name.text} cannot stand for {_A[role]} here: write {prefix}1, {prefix}2, ...")
+            raise UnknownName(f"{name.text} cannot stand for {role.with_article} here: write {prefix}1, {prefix}2, ...")
         return name.text
 
 
 FULL_IRIS: Final = FullIris()
-_A = {Role.ENTITY: "an entity", Role.CONCEPT: "a concept", Role.RELATION: "a relation"}
 
 
 def expand(curie: str, prefixes: dict[str, str]) -> str | None:

@@ -29,7 +29,7 @@ from tarbox.query.names import ANYTHING
 from tarbox.query.render import render
 
 MAX_CLAUSES: Final = 1_000
-EVERYTHING: Final = Concept(ANYTHING)
+EVERY_ENTITY: Final = Concept(ANYTHING)
 _Clause: TypeAlias = tuple[Query, ...]
 
 
@@ -105,8 +105,8 @@ def _joined(kind: type[And] | type[Or], dual: type[And] | type[Or], parts: list[
     """The operands of one operator: flat, distinct, without those that another one absorbs."""
     flat = [inner for part in parts for inner in (part.operands if isinstance(part, kind) else (part,))]
     distinct = list(dict.fromkeys(flat))
-    if EVERYTHING in distinct and len(distinct) > 1:
-        distinct = [EVERYTHING] if kind is Or else [part for part in distinct if part != EVERYTHING]
+    if EVERY_ENTITY in distinct and len(distinct) > 1:
+        distinct = [EVERY_ENTITY] if kind is Or else [part for part in distinct if part != EVERY_ENTITY]
     kept = _without_absorbed(distinct, dual)
     return sorted(kept, key=render) if ordered else kept
 

@@ -1,4 +1,4 @@
-"""SPARQL to query, for the queries that are trees (`tarbox.query.sparql_text` writes the other way).
+"""SPARQL to query, for the queries that are trees.
 
 A ``SELECT`` of one variable maps to a query when its pattern is a tree around that variable: triples, ``UNION``,
 ``FILTER NOT EXISTS`` and ``MINUS`` over one shared variable, ``VALUES`` of one variable, ``a`` with a class (or

@@ -17,7 +17,7 @@ KEYWORDS: Final = frozenset(
 """Read in any case. A thing with such a name is written in quotes, except where only an entity can stand."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = "word"
     IRI = "iri"
     LABEL = "label"
@@ -32,7 +32,7 @@ class Kind(Enum):
 class Token:
     """A piece of the text. `value` is what it means: a label without quotes, a literal in N-Triples form."""
 
-    kind: Kind
+    kind: TokenKind
     value: str
     start: int
 
@@ -40,10 +40,10 @@ class Token:
     def keyword(self) -> str:
         """The keyword this word is, in lower case; empty where it is none."""
         lowered = self.value.lower()
-        return lowered if self.kind is Kind.WORD and lowered in KEYWORDS else ""
+        return lowered if self.kind is TokenKind.WORD and lowered in KEYWORDS else ""
 
     def is_mark(self, mark: str) -> bool:
-        return self.kind is Kind.MARK and self.value == mark
+        return self.kind is TokenKind.MARK and self.value == mark
 
     @property
     def name(self) -> Name | None:
@@ -53,18 +53,18 @@ class Token:
 
     def describe(self) -> str:
         """How an error calls what it found."""
-        if self.kind is Kind.END:
+        if self.kind is TokenKind.END:
             return "the end"
         shown = self.value if len(self.value) <= 40 else self.value[:37] + "..."
-        return shown if self.kind is Kind.LITERAL else f"'{shown}'"
+        return shown if self.kind is TokenKind.LITERAL else f"'{shown}'"
 
 
 _FORMS = {
-    Kind.WORD: NameForm.WORD,
-    Kind.IRI: NameForm.IRI,
-    Kind.LABEL: NameForm.LABEL,
-    Kind.LITERAL: NameForm.LITERAL,
-    Kind.PLACEHOLDER: NameForm.PLACEHOLDER,
+    TokenKind.WORD: NameForm.WORD,
+    TokenKind.IRI: NameForm.IRI,
+    TokenKind.LABEL: NameForm.LABEL,
+    TokenKind.LITERAL: NameForm.LITERAL,
+    TokenKind.PLACEHOLDER: NameForm.PLACEHOLDER,
 }
 
 _SPACE = re.compile(r"\s*")
@@ -99,7 +99,7 @@ def tokenize(text: str) -> Iterator[Token]:
             raise QuerySyntaxError(reason, text, position)
         yield _token(found, text)
         position = _end_of_space(text, found.end())
-    yield Token(Kind.END, "", len(text))
+    yield Token(TokenKind.END, "", len(text))
 
 
 def is_word(text: str) -> bool:
@@ -113,13 +113,13 @@ def quote_label(text: str) -> str:
 
 
 def _token(found: re.Match[str], text: str) -> Token:
-    kind, value, start = Kind(found.lastgroup), found.group(), found.start()
+    kind, value, start = TokenKind(found.lastgroup), found.group(), found.start()
     match kind:
-        case Kind.IRI:
+        case TokenKind.IRI:
             value = value[1:-1]
-        case Kind.LABEL:
+        case TokenKind.LABEL:
             value = unescape(value[1:-1])
-        case Kind.LITERAL:
+        case TokenKind.LITERAL:
             value = literal_term(found["quoted"], _suffix(found, text))
         case _:
             pass

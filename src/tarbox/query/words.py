@@ -18,45 +18,15 @@ _NOT_VERBS: Final = re.compile(
     "|(?:club|member|parent|product|genre|partner|sibling|award|language|author|actor|writer|editor|employee|keyword"
     "|topic|player|artist|symptom|student|friend|colleague|occupation|interest)s"
 )
-_IRREGULAR: Final = {  # base: (past, participle)
-    "bear": ("bore", "born"),
-    "become": ("became", "become"),
-    "begin": ("began", "begun"),
-    "bring": ("brought", "brought"),
-    "build": ("built", "built"),
-    "buy": ("bought", "bought"),
-    "choose": ("chose", "chosen"),
-    "cut": ("cut", "cut"),
-    "do": ("did", "done"),
-    "draw": ("drew", "drawn"),
-    "drive": ("drove", "driven"),
-    "fight": ("fought", "fought"),
-    "find": ("found", "found"),
-    "give": ("gave", "given"),
-    "grow": ("grew", "grown"),
-    "have": ("had", "had"),
-    "hold": ("held", "held"),
-    "keep": ("kept", "kept"),
-    "know": ("knew", "known"),
-    "lead": ("led", "led"),
-    "leave": ("left", "left"),
-    "lose": ("lost", "lost"),
-    "make": ("made", "made"),
-    "meet": ("met", "met"),
-    "put": ("put", "put"),
-    "read": ("read", "read"),
-    "run": ("ran", "run"),
-    "see": ("saw", "seen"),
-    "sell": ("sold", "sold"),
-    "send": ("sent", "sent"),
-    "sing": ("sang", "sung"),
-    "speak": ("spoke", "spoken"),
-    "take": ("took", "taken"),
-    "teach": ("taught", "taught"),
-    "think": ("thought", "thought"),
-    "win": ("won", "won"),
-    "write": ("wrote", "written"),
-}
+_FORMS_OF_VERBS: Final = (  # base, past, participle
+    "bear bore born, become became become, begin began begun, bring brought brought, build built built, buy bought "
+    "bought, choose chose chosen, cut cut cut, do did done, draw drew drawn, drive drove driven, fight fought "
+    "fought, find found found, give gave given, grow grew grown, have had had, hold held held, keep kept kept, know "
+    "knew known, lead led led, leave left left, lose lost lost, make made made, meet met met, put put put, read "
+    "read read, run ran run, see saw seen, sell sold sold, send sent sent, sing sang sung, speak spoke spoken, take "
+    "took taken, teach taught taught, think thought thought, win won won, write wrote written"
+)
+_IRREGULAR: Final = {base: (past, done) for base, past, done in map(str.split, _FORMS_OF_VERBS.split(","))}
 _PARTICIPLE_OF: Final[dict[str, str]] = dict(_IRREGULAR.values())
 _PAST_OF: Final = {participle: past for past, participle in _IRREGULAR.values()}
 _UNCLEAR_PAST: Final = frozenset(["cut", "put", "read", "left", "saw", "found", "bore", "run", "lead"])

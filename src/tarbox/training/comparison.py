@@ -3,7 +3,7 @@
 ::
 
     DIR/
-      comparison.json           the benchmark, and every contestant with its settings and number of seeds
+      comparison.json           the benchmark, and every model with its settings and number of seeds
       runs/LABEL/seed-N/        a run folder each, with evaluation-SPLIT.json: what it reached on which queries
       results.json tables.md tables.tex mrr.png
 
@@ -25,26 +25,26 @@ from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.kb.writing import replace_file
 from tarbox.models.saved import CONFIG, is_run, open_run
-from tarbox.training.contestants import Contestant, differences
 from tarbox.training.events import METRICS, Event, read_metrics
 from tarbox.training.failures import TrainingInterrupted
+from tarbox.training.model_specs import ModelSpec, differences
 from tarbox.training.session import Surroundings, resume, start
 from tarbox.training.settings import Settings, read_file, resolve
 
 COMPARISON: Final = "comparison.json"
 RUNS: Final = "runs"
-FORMAT: Final = "tarbox-comparison"
-VERSION: Final = 1
+COMPARISON_FORMAT: Final = "tarbox-comparison"
+COMPARISON_VERSION: Final = 1
 SEEDS: Final = 3
 """As many runs as the paper averages; one run cannot tell a difference from chance."""
-COUNTING: Final = Contestant("counting", "counting", None, None, "counting")
+COUNTING: Final = ModelSpec("counting", "counting", None, None, "counting")
 """Stands beside every comparison: it costs nothing and is hard to beat."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """One run that must be there; a job is equal to itself only, so that news about it can be kept by it."""
+    """One run that must be there; a job is equal to itself only, so that what is known of it can be kept by it."""
 
     label: str
     seed: int
@@ -66,26 +66,26 @@ class Job:
 @final
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A comparison on disk: its benchmark and everybody who takes part, counting first."""
+    """A comparison on disk: its benchmark and its models, counting first."""
 
     output: Path
     benchmark: Benchmark
-    contestants: tuple[Contestant, ...]
+    models: tuple[ModelSpec, ...]
     most_at_a_time: int = 1
 
     def jobs(self) -> list[Job]:
-        """All runs, the first seed of everybody before the second of anybody."""
-        found = [job for contestant in self.contestants for job in self.jobs_of(contestant)]
+        """All runs, the first seed of every model before the second of any."""
+        found = [job for spec in self.models for job in self.jobs_of(spec)]
         return sorted(found, key=lambda job: job.seed)
 
-    def jobs_of(self, contestant: Contestant) -> Iterator[Job]:
-        if contestant.settings is not None:
-            for seed in range(contestant.seeds):
-                settings = replace(contestant.settings, seed=seed)
-                yield Job(contestant.label, seed, self.run(contestant, seed), self.benchmark.path, settings)
+    def jobs_of(self, spec: ModelSpec) -> Iterator[Job]:
+        if spec.settings is not None:
+            for seed in range(spec.seeds):
+                settings = replace(spec.settings, seed=seed)
+                yield Job(spec.label, seed, self.run(spec, seed), self.benchmark.path, settings)
 
-    def run(self, contestant: Contestant, seed: int) -> Path:
-        return self.output / RUNS / contestant.folder / f"seed-{seed}"
+    def run(self, spec: ModelSpec, seed: int) -> Path:
+        return self.output / RUNS / spec.folder / f"seed-{seed}"
 
 
 @final
@@ -99,7 +99,7 @@ class Began:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Told:
+class Trained:
     """What training said about a run."""
 
     job: Job
@@ -125,22 +125,22 @@ class Ranking:
     total: int
 
 
-News = Began | Told | Ended | Ranking
-Tell = Callable[[News], None]
+ProgressEvent = Began | Trained | Ended | Ranking
+Tell = Callable[[ProgressEvent], None]
 
 
-def make_plan(output: Path, benchmark: Benchmark, named: Sequence[Contestant], parallel: int = 1) -> Plan:
+def make_plan(output: Path, benchmark: Benchmark, named: Sequence[ModelSpec], parallel: int = 1) -> Plan:
     """Join what is named now with what an earlier call named; refuse what would mix two things; write it down.
 
-    A contestant with 0 seeds has as many as before, or as the others, or `SEEDS`.
+    A model with 0 seeds has as many as before, or as the others, or `SEEDS`.
     """
     before = read_plan(output, benchmark)
     if not named and before is None:
         raise ConfigError(f"there is no comparison at {output} yet: name models, such as --models tar,gqe")
-    kept = {contestant.label: contestant for contestant in (before.contestants if before else ())}
-    seeds = max((contestant.seeds for contestant in kept.values() if contestant.settings is not None), default=SEEDS)
-    for contestant in (COUNTING, *named):
-        kept[contestant.label] = _join(kept.get(contestant.label), contestant, seeds)
+    kept = {spec.label: spec for spec in (before.models if before else ())}
+    seeds = max((spec.seeds for spec in kept.values() if spec.settings is not None), default=SEEDS)
+    for spec in (COUNTING, *named):
+        kept[spec.label] = _join(kept.get(spec.label), spec, seeds)
     most = max(parallel, before.most_at_a_time if before else 1)
     plan = Plan(output, benchmark, tuple(kept.values()), most)
     for job in plan.jobs():
@@ -160,15 +160,15 @@ def read_plan(output: Path, benchmark: Benchmark) -> Plan | None:
     if not file.exists():
         return None
     record = json.loads(file.read_bytes())
-    if record.get("format") != FORMAT or record.get("version") != VERSION:
+    if record.get("format") != COMPARISON_FORMAT or record.get("version") != COMPARISON_VERSION:
         raise ConfigError(f"{file} was not written by this version of tarbox compare. Name another folder.")
     if record["benchmark"] != _identity(benchmark):
         raise ConfigError(
             f"{output} compares on another benchmark than {benchmark.path} (its facts or queries differ). "
             "Figures of two benchmarks do not belong in one table: name another folder."
         )
-    contestants = tuple(Contestant.from_record(entry) for entry in record["contestants"])
-    return Plan(output, benchmark, contestants, int(record["most_at_a_time"]))
+    specs = tuple(ModelSpec.from_record(entry) for entry in record.get("models") or record["contestants"])
+    return Plan(output, benchmark, specs, int(record["most_at_a_time"]))
 
 
 def train_in_turn(jobs: Sequence[Job], tell: Tell) -> dict[tuple[str, int], str]:
@@ -197,7 +197,7 @@ def try_job(job: Job, tell: Tell) -> str | None:
 
 def train_job(job: Job, tell: Tell) -> None:
     """Begin the run, or continue it."""
-    around = Surroundings([lambda event: tell(Told(job, event))])
+    around = Surroundings([lambda event: tell(Trained(job, event))])
     if job.is_begun():
         table = job.settings.table()
         resume(job.folder, {key: table[key] for key in ("hardware", "checkpoints")}, around, job.benchmark)
@@ -221,8 +221,8 @@ def end_of(run: Path) -> Mapping[str, Any] | None:
     return next((line for line in reversed(read_metrics(run)) if line["event"] == "end"), None)
 
 
-def _join(before: Contestant | None, now: Contestant, seeds: int) -> Contestant:
-    """The same contestant with the greater number of seeds (`seeds` where none is said); other settings are refused."""
+def _join(before: ModelSpec | None, now: ModelSpec, seeds: int) -> ModelSpec:
+    """The same model with the greater number of seeds (`seeds` where none is said); other settings are refused."""
     if before is None:
         return replace(now, seeds=now.seeds or seeds)
     if (before.model, before.ablation_of) != (now.model, now.ablation_of):
@@ -262,11 +262,11 @@ def _identity(benchmark: Benchmark) -> dict[str, Any]:
 
 def _write_plan(plan: Plan) -> None:
     record = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": COMPARISON_FORMAT,
+        "version": COMPARISON_VERSION,
         "benchmark": _identity(plan.benchmark),
         "most_at_a_time": plan.most_at_a_time,
-        "contestants": [contestant.record() for contestant in plan.contestants],
+        "models": [spec.record() for spec in plan.models],
     }
     plan.output.mkdir(parents=True, exist_ok=True)
     replace_file(plan.output / COMPARISON, (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())

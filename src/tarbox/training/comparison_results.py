@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.config import flatten
-from tarbox.evaluation.comparison import Comparison, Counts, Entrant, Outcome, Row, Selection, count_queries
+from tarbox.evaluation.comparison import Comparison, Counts, Outcome, Selection, TableRow, count_queries
 from tarbox.evaluation.comparison_plots import draw_comparison
 from tarbox.evaluation.comparison_tables import comparison_latex, comparison_markdown
 from tarbox.evaluation.evaluator import rank_table
@@ -25,8 +25,8 @@ from tarbox.models.registry import find_model
 from tarbox.models.saved import WEIGHTS, open_run
 from tarbox.models.scorer import Scorer
 from tarbox.training.comparison import Job, Plan, Ranking, Tell, end_of, explain
-from tarbox.training.contestants import Contestant
 from tarbox.training.hardware import HardwareConfig, open_hardware
+from tarbox.training.model_specs import ModelSpec
 from tarbox.training.run import PROVENANCE, find_commit
 from tarbox.version import __version__
 
@@ -41,8 +41,8 @@ Failures = Mapping[tuple[str, int], str]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Examination:
-    """Who is examined, on which queries, on which device."""
+class Evaluation:
+    """Which models are evaluated, on which queries, on which device."""
 
     plan: Plan
     selection: Selection
@@ -54,12 +54,10 @@ class Examination:
         table = self.selection.of(self.plan.benchmark.table(self.selection.split))
         asked = count_queries(table)
         rows = [
-            Row.of(
-                Entrant(contestant.label, contestant.name, contestant.model, contestant.ablation_of),
-                self._outcomes(contestant, table, failures),
-                asked,
+            TableRow.of(
+                (spec.label, spec.name, spec.model), self._outcomes(spec, table, failures), spec.ablation_of, asked
             )
-            for contestant in self.plan.contestants
+            for spec in self.plan.models
         ]
         notes = [*_notes(self.plan, self.selection), *_mixed_code(rows)]
         if published is not None:
@@ -68,11 +66,11 @@ class Examination:
         about = self._about(asked)
         return Comparison(tuple(rows), about, tuple(notes), published.json() if published else {})
 
-    def _outcomes(self, contestant: Contestant, table: QueryTable, failures: Failures) -> list[Outcome]:
-        if contestant.settings is None:
+    def _outcomes(self, spec: ModelSpec, table: QueryTable, failures: Failures) -> list[Outcome]:
+        if spec.settings is None:
             facts = self.plan.benchmark.store.facts
-            return [self._examine(None, contestant.name, table, lambda: find_model(contestant.model).from_facts(facts))]
-        return [self._outcome(job, table, failures.get((job.label, job.seed))) for job in self.plan.jobs_of(contestant)]
+            return [self._evaluate(None, spec.name, table, lambda: find_model(spec.model).from_facts(facts))]
+        return [self._outcome(job, table, failures.get((job.label, job.seed))) for job in self.plan.jobs_of(spec)]
 
     def _outcome(self, job: Job, table: QueryTable, failure: str | None) -> Outcome:
         details = {"folder": os.path.relpath(job.folder, self.plan.output), "settings": job.settings.table()}
@@ -85,13 +83,13 @@ class Examination:
         known = _read_evaluation(file, key)
         if known is not None:
             return Outcome(job.seed, known, None, details)
-        found = self._examine(job, job.name, table, lambda: open_run(job.folder).scorer(self._device()))
+        found = self._evaluate(job, job.name, table, lambda: open_run(job.folder).scorer(self._device()))
         if found.results is not None:
             record = {"key": key, "results": to_json(found.results)}
             replace_file(file, (json.dumps(record, indent=1) + "\n").encode())
         return Outcome(job.seed, found.results, found.failure, details)
 
-    def _examine(self, job: Job | None, name: str, table: QueryTable, scorer: Callable[[], Scorer]) -> Outcome:
+    def _evaluate(self, job: Job | None, name: str, table: QueryTable, scorer: Callable[[], Scorer]) -> Outcome:
         """Rank all queries; what goes wrong costs this run only."""
         benchmark, done, seed = self.plan.benchmark, [0], None if job is None else job.seed
 
@@ -186,7 +184,7 @@ def code_of(run: Path) -> list[str]:
     return list(dict.fromkeys(str(entry["commit"] or entry["versions"]["tarbox"]) for entry in starts))
 
 
-def _mixed_code(rows: Sequence[Row]) -> list[str]:
+def _mixed_code(rows: Sequence[TableRow]) -> list[str]:
     """A note where runs come from different code, or from code that nothing names."""
     used = dict.fromkeys(code for row in rows for outcome in row.outcomes for code in outcome.details.get("code", ()))
     notes = []
@@ -198,10 +196,10 @@ def _mixed_code(rows: Sequence[Row]) -> list[str]:
 
 
 def _notes(plan: Plan, selection: Selection) -> list[str]:
-    trained = [contestant for contestant in plan.contestants if contestant.settings is not None]
+    trained = [spec for spec in plan.models if spec.settings is not None]
     notes = []
-    if any(contestant.seeds > 1 for contestant in trained):
-        numbers = sorted({contestant.seeds for contestant in trained})
+    if any(spec.seeds > 1 for spec in trained):
+        numbers = sorted({spec.seeds for spec in trained})
         notes.append(
             f"Mean ± sample deviation over {' or '.join(map(str, numbers))} seeds; bold goes by the mean alone."
         )
@@ -219,7 +217,7 @@ def _notes(plan: Plan, selection: Selection) -> list[str]:
     return notes
 
 
-def _differing_budgets(trained: list[Contestant]) -> list[str]:
+def _differing_budgets(trained: list[ModelSpec]) -> list[str]:
     """What models were given differently: a reader must know."""
     tables = {c.label: dict(flatten(c.settings.table())) for c in trained if c.settings is not None}
     notes = []

@@ -53,19 +53,6 @@ class Trial:
         return ", ".join(f"{key}={value}" for key, value in self.values.items())
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The best trial of a search."""
-
-    values: Mapping[str, Any]
-    mrr: float
-    run: Path
-
-    def text(self) -> str:
-        return ", ".join(f"{key}={value}" for key, value in self.values.items())
-
-
 def read_choices(texts: Sequence[str], model: str) -> Mapping[str, tuple[Any, ...]]:
     """What options such as ``optimizer.rate=1e-2,1e-3`` ask to search."""
     found: dict[str, tuple[Any, ...]] = {}
@@ -79,7 +66,7 @@ def read_choices(texts: Sequence[str], model: str) -> Mapping[str, tuple[Any, ..
     return found
 
 
-def run_search(search: Search, trials: int, report: Callable[[Trial], None]) -> Best | None:
+def run_search(search: Search, trials: int, report: Callable[[Trial], None]) -> Trial | None:
     """Make trials until there are so many; returns the best."""
     import optuna
     from optuna.storages import JournalStorage
@@ -109,7 +96,7 @@ def run_search(search: Search, trials: int, report: Callable[[Trial], None]) -> 
     if not done:
         return None
     found = study.best_trial
-    return Best(found.params, float(found.value or 0.0), _run_of(search, found.number))
+    return Trial(found.number, found.params, float(found.value or 0.0), _run_of(search, found.number))
 
 
 def _try(search: Search, benchmark: Path, number: int, values: Mapping[str, Any]) -> Trial:

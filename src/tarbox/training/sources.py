@@ -23,7 +23,8 @@ from tarbox.core.ids import Level
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.base import Model, Task
-from tarbox.models.one_more_hop import MEMBERS, TYPES
+from tarbox.models.one_more_hop import MEMBERS_SHAPE as MEMBERS
+from tarbox.models.one_more_hop import TYPES_SHAPE as TYPES
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.batches import (
     TASKS,

@@ -11,7 +11,8 @@ import numpy as np
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.evaluation.evaluator import NOTHING, Ranked, answerable, rank_table
+from tarbox.evaluation.evaluator import NO_EXCLUSIONS as NOTHING
+from tarbox.evaluation.evaluator import Ranked, answerable, rank_table
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Scorer
 

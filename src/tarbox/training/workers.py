@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, final
 
-from tarbox.training.comparison import Began, Ended, Job, Tell, Told, try_job
+from tarbox.training.comparison import Began, Ended, Job, Tell, Trained, try_job
 from tarbox.training.failures import StopSignals, TrainingInterrupted
 
 _LOOK: Final = 0.5
@@ -23,13 +23,13 @@ _LOOK: Final = 0.5
 class _Worker:
     job: Job
     process: SpawnProcess
-    news: Connection
+    events: Connection
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Over:
-    """A worker's last words."""
+class _Result:
+    """How a worker ended."""
 
     failure: str | None
     interrupted: bool = False
@@ -45,12 +45,12 @@ def train_beside(jobs: Sequence[Job], tell: Tell, at_a_time: int) -> dict[tuple[
             while waiting or workers:
                 while waiting and len(workers) < at_a_time:
                     workers.append(_begin(waiting.pop(0), tell, threads))
-                for ready in wait([worker.news for worker in workers], _LOOK):
-                    worker = next(worker for worker in workers if worker.news is ready)
-                    over = _listen(worker, tell)
-                    if over is not None:
+                for ready in wait([worker.events for worker in workers], _LOOK):
+                    worker = next(worker for worker in workers if worker.events is ready)
+                    result = _listen(worker, tell)
+                    if result is not None:
                         workers.remove(worker)
-                        _note(worker, over, failures, tell)
+                        _note(worker, result, failures, tell)
                 if signals.received:
                     raise TrainingInterrupted("interrupted")
         finally:
@@ -68,40 +68,40 @@ def _begin(job: Job, tell: Tell, threads: int) -> _Worker:
     return _Worker(job, process, receiving)
 
 
-def _work(job: Job, news: Connection, threads: int) -> None:
+def _work(job: Job, events: Connection, threads: int) -> None:
     """The worker's whole life. A Ctrl+C reaches every process of a terminal; here the parent alone decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import torch
 
     torch.set_num_threads(threads)
     try:
-        over = _Over(try_job(job, lambda told: news.send(told.event) if isinstance(told, Told) else None))
+        result = _Result(try_job(job, lambda step: events.send(step.event) if isinstance(step, Trained) else None))
     except TrainingInterrupted as error:
-        over = _Over(str(error), interrupted=True)
-    news.send(over)
+        result = _Result(str(error), interrupted=True)
+    events.send(result)
 
 
-def _listen(worker: _Worker, tell: Tell) -> _Over | None:
-    """Pass an event on; returns the last words where these are heard, or made up for a process that died without."""
+def _listen(worker: _Worker, tell: Tell) -> _Result | None:
+    """Pass an event on; returns the result, made up for a process that died without one."""
     try:
-        message: Any = worker.news.recv()
+        message: Any = worker.events.recv()
     except (EOFError, ConnectionError):
         worker.process.join()
-        return _Over(f"its process ended with exit code {worker.process.exitcode} and said nothing (out of memory?)")
-    if isinstance(message, _Over):
+        return _Result(f"its process ended with exit code {worker.process.exitcode} and said nothing (out of memory?)")
+    if isinstance(message, _Result):
         return message
-    tell(Told(worker.job, message))
+    tell(Trained(worker.job, message))
     return None
 
 
-def _note(worker: _Worker, over: _Over, failures: dict[tuple[str, int], str], tell: Tell) -> None:
+def _note(worker: _Worker, result: _Result, failures: dict[tuple[str, int], str], tell: Tell) -> None:
     worker.process.join()
-    worker.news.close()
-    if over.interrupted:
-        raise TrainingInterrupted(over.failure or "interrupted")
-    tell(Ended(worker.job, over.failure))
-    if over.failure is not None:
-        failures[worker.job.label, worker.job.seed] = over.failure
+    worker.events.close()
+    if result.interrupted:
+        raise TrainingInterrupted(result.failure or "interrupted")
+    tell(Ended(worker.job, result.failure))
+    if result.failure is not None:
+        failures[worker.job.label, worker.job.seed] = result.failure
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
@@ -110,4 +110,4 @@ def _stop(workers: Sequence[_Worker]) -> None:
         worker.process.terminate()
     for worker in workers:
         worker.process.join()
-        worker.news.close()
+        worker.events.close()

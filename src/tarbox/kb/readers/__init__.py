@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tarbox.kb.readers.annotations import read_gaf, read_genes_to_phenotype, read_hpoa
-from tarbox.kb.readers.dumps import RULES, read_dump
+from tarbox.kb.readers.dumps import DUMP_RULES, read_dump
 from tarbox.kb.readers.lines import read_lines
 from tarbox.kb.readers.owl import read_owl
 from tarbox.kb.readers.rdf import read_rdf
@@ -27,5 +27,5 @@ READERS: Final[dict[str, Reader]] = {
     "gaf": read_gaf,
     "hpoa": read_hpoa,
     "hpo-genes": read_genes_to_phenotype,
-    **dict.fromkeys(RULES, read_dump),
+    **dict.fromkeys(DUMP_RULES, read_dump),
 }

@@ -38,7 +38,7 @@ class Rule:
 _THING: Final = "http://schema.org/Thing"
 _ONTOLOGY: Final = f"^({re.escape(SUBCLASS)}|{re.escape(LABEL)})$"
 _TYPINGS: Final = f"^{re.escape(TYPE)}$"
-RULES: Final[dict[str, Rule]] = {
+DUMP_RULES: Final[dict[str, Rule]] = {
     "yago4-class": Rule(_ONTOLOGY, keep=True, top=_THING),
     "yago4-facts": Rule("type|unitCode", keep=False),  # the authors' patterns: anywhere in the relation's IRI
     "yago4-types": Rule(_TYPINGS, keep=True, top=_THING),
@@ -49,7 +49,7 @@ RULES: Final[dict[str, Rule]] = {
 
 
 def read_dump(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
-    rule = RULES[source.format]
+    rule = DUMP_RULES[source.format]
     for piece in read_lines(replace(source, format="ntriples"), options, progress):
         yield _apply(rule, piece)
 

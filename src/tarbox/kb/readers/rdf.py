@@ -10,7 +10,7 @@ from xml.parsers import expat
 from tarbox.core.errors import ConfigError
 from tarbox.kb.readers.lines import readable_reason
 from tarbox.kb.sources import Source
-from tarbox.kb.statements import BLOCK, NOTHING, Piece, ReadOptions, batch
+from tarbox.kb.statements import NOTHING, STATEMENT_BLOCK, Piece, ReadOptions, batch
 
 _MOST_ERRORS: Final = 1000
 
@@ -41,7 +41,7 @@ def _take(rows: Iterator[tuple[str, str, str]]) -> tuple[Any, SyntaxError | None
     try:
         for row in rows:
             found.append(row)
-            if len(found) == BLOCK:
+            if len(found) == STATEMENT_BLOCK:
                 break
     except SyntaxError as raised:
         error = raised

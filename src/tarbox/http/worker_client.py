@@ -28,7 +28,7 @@ def is_worthwhile() -> bool:
 
 
 @contextmanager
-def launch(source: Path, bounds: Bounds) -> Iterator[Apart]:
+def launch(source: Path, bounds: Bounds) -> Iterator[WorkerClient]:
     """A process that loads the run or store and then answers, as long as the context lasts."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -43,14 +43,14 @@ def launch(source: Path, bounds: Bounds) -> Iterator[Apart]:
         )
         theirs.close()
         try:
-            yield Apart(ours, process.pid)
+            yield WorkerClient(ours, process.pid)
         finally:
             process.kill()  # it only reads, and by now nobody waits for it
             process.wait()
 
 
 @final
-class Apart(asyncio.Protocol):
+class WorkerClient(asyncio.Protocol):
     """Asks the other process. Questions that come in one turn of the event loop are sent together.
 
     `is_ready` from when the other has loaded everything until it is lost: before and after, others must answer.

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison, and with which settings.
+"""Which models are compared, and with which settings.
 
 A word on the command line is ``MODEL``, ``MODEL-no-sub`` or ``MODEL-no-ins`` (the paper's ablations), or any of these
 under a name of one's own: ``wide=tar``. Later sources of settings replace earlier ones: the defaults, a recipe (the
@@ -44,7 +44,7 @@ _LABEL: Final = re.compile(r"[\w.:+-]+")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class ModelSpec:
     """A row of the tables to be: `settings` is None for a model that needs no training, which has one run."""
 
     label: str
@@ -72,7 +72,7 @@ class Contestant:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Contestant:
+    def from_record(cls, record: Mapping[str, Any]) -> ModelSpec:
         settings = None if record["settings"] is None else resolve([record["settings"]])
         return cls(record["label"], record["model"], settings, record["ablation_of"], record["name"], record["seeds"])
 
@@ -131,7 +131,7 @@ class Word:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Overrides:
     """The settings that the command line gives, each as it was written."""
 
     recipes: tuple[str, ...] = ()
@@ -140,21 +140,21 @@ class Wishes:
     device: str | None = None
 
 
-def choose_contestants(texts: Sequence[str], wishes: Wishes) -> list[Contestant]:
-    """The contestants that these words name, each with its settings; counting is not added here."""
+def choose_models(texts: Sequence[str], overrides: Overrides) -> list[ModelSpec]:
+    """The models that these words name, each with its settings; counting is not added here."""
     words = [Word.parse(text) for text in texts]
     labels = [word.label for word in words]
     for word in words:
         if labels.count(word.label) > 1:
             raise ConfigError(f"{word.label!r} is named twice; another name is written NAME={word.model}")
-    tables = _Tables([_Addressed.parse(text, words) for text in wishes.recipes], wishes, words)
-    return [Contestant(word.label, word.model, tables.settings(word), word.ablation_of, word.name) for word in words]
+    tables = _Tables([_Addressed.parse(text, words) for text in overrides.recipes], overrides, words)
+    return [ModelSpec(word.label, word.model, tables.settings(word), word.ablation_of, word.name) for word in words]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Addressed:
-    """What an option says, and to whom: None is everybody."""
+    """What an option says, and of which model: None is all."""
 
     to: str | None
     text: str
@@ -173,12 +173,12 @@ class _Addressed:
 class _Tables:
     """Reads the settings of every word from the same options."""
 
-    def __init__(self, named: Sequence[_Addressed], wishes: Wishes, words: Sequence[Word]) -> None:
-        self._words, self._device = words, wishes.device
+    def __init__(self, named: Sequence[_Addressed], overrides: Overrides, words: Sequence[Word]) -> None:
+        self._words, self._device = words, overrides.device
         self._recipes = [(option, read_recipe(option.text)) for option in named]
-        configs = [_Addressed.parse(text, words) for text in wishes.configs]
+        configs = [_Addressed.parse(text, words) for text in overrides.configs]
         self._configs = [(option, read_file(Path(option.text))) for option in configs]
-        self._assignments = [_Addressed.parse(text, words) for text in wishes.assignments]
+        self._assignments = [_Addressed.parse(text, words) for text in overrides.assignments]
         for option in self._assignments:
             self._check(option)
 

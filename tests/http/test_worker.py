@@ -28,10 +28,10 @@ from tarbox.core.errors import (
 )
 from tarbox.http import answering_process
 from tarbox.http.answering_process import Worker
-from tarbox.http.apart import Apart, is_worthwhile, launch
 from tarbox.http.replies import Asked, Replies
-from tarbox.http.settings import Bounds, Settings
+from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.http.wire import Frames, read_questions, read_replies, write_questions, write_replies
+from tarbox.http.worker_client import WorkerClient, is_worthwhile, launch
 from tarbox.service.answering import Answerer, Question
 from tarbox.service.answers import AnswerCounts, Answers
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -63,12 +63,12 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 @contextmanager
-def served(serve, store: Path, bounds: Bounds | None = None) -> Iterator[tuple[str, Apart]]:  # type: ignore[no-untyped-def]
+def served(serve, store: Path, bounds: Bounds | None = None) -> Iterator[tuple[str, WorkerClient]]:  # type: ignore[no-untyped-def]
     """A server with a process that answers, once that is ready."""
     chosen = bounds or Bounds()
-    with launch(store, chosen) as apart, serve(Settings(bounds=chosen), apart=apart) as address:
-        until(lambda: apart.is_ready)
-        yield address, apart
+    with launch(store, chosen) as worker, serve(ServerSettings(bounds=chosen), worker=worker) as address:
+        until(lambda: worker.is_ready)
+        yield address, worker
 
 
 def test_two_processors_are_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,13 +78,13 @@ def test_two_processors_are_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_replies_are_the_same(serve, store: Path, client: httpx.Client) -> None:  # type: ignore[no-untyped-def]
-    with served(serve, store) as (address, apart):
+    with served(serve, store) as (address, worker):
         for query in QUERIES:
             there, here = httpx.get(f"{address}/api/answer?{query}"), client.get(f"/api/answer?{query}")
             assert there.status_code == here.status_code
             assert there.headers["content-type"] == here.headers["content-type"]
             assert {**there.json(), "milliseconds": 0} == {**here.json(), "milliseconds": 0}
-        assert apart.is_ready
+        assert worker.is_ready
         metrics = httpx.get(f"{address}/metrics").text
         assert 'tarbox_batch_size_bucket{le="1"}' in metrics
         both = re.search(r"^process_resident_memory_bytes (\d+)", metrics, re.MULTILINE)
@@ -104,8 +104,8 @@ def test_many_ask_at_once(serve, store: Path, client: httpx.Client) -> None:  # 
 
 
 def test_a_process_that_takes_too_long(serve, store: Path) -> None:  # type: ignore[no-untyped-def]
-    with served(serve, store, Bounds(seconds=0.4)) as (address, apart):
-        os.kill(apart.process, signal.SIGSTOP)
+    with served(serve, store, Bounds(seconds=0.4)) as (address, worker):
+        os.kill(worker.process, signal.SIGSTOP)
         late = httpx.get(address + ASKED)
         assert (late.status_code, late.json()["type"]) == (503, "urn:tarbox:problem:timeout")
         again = httpx.get(address + ASKED)  # no waiting in vain
@@ -113,20 +113,20 @@ def test_a_process_that_takes_too_long(serve, store: Path) -> None:  # type: ign
         assert again.headers["retry-after"] == "5"
         assert again.elapsed.total_seconds() < 0.3
         assert httpx.get(f"{address}/health").status_code == 200
-        os.kill(apart.process, signal.SIGCONT)
+        os.kill(worker.process, signal.SIGCONT)
         until(lambda: httpx.get(address + ASKED).status_code == 200)
-        assert apart.is_ready
+        assert worker.is_ready
 
 
 def test_the_server_answers_itself_where_the_process_dies(serve, store: Path) -> None:  # type: ignore[no-untyped-def]
-    with served(serve, store) as (address, apart), ThreadPoolExecutor(1) as pool:
+    with served(serve, store) as (address, worker), ThreadPoolExecutor(1) as pool:
         before = httpx.get(address + ASKED).json()
-        os.kill(apart.process, signal.SIGSTOP)
+        os.kill(worker.process, signal.SIGSTOP)
         asked = pool.submit(httpx.get, address + ASKED)
         until(lambda: "tarbox_requests_in_flight 2" in httpx.get(f"{address}/metrics").text)
-        os.kill(apart.process, signal.SIGKILL)
+        os.kill(worker.process, signal.SIGKILL)
         assert asked.result().json()["type"] == "urn:tarbox:problem:busy"  # whatever killed it is not tried again
-        assert not apart.is_ready
+        assert not worker.is_ready
         assert {**httpx.get(address + ASKED).json(), "milliseconds": 0} == {**before, "milliseconds": 0}
 
 
@@ -159,8 +159,8 @@ def test_one_process_only(store: Path) -> None:
 
 
 def test_a_process_without_anything_to_load_ends_quietly(tmp_path: Path) -> None:
-    with launch(tmp_path / "nothing", Bounds()) as apart:
-        until(lambda: Path(f"/proc/{apart.process}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    with launch(tmp_path / "nothing", Bounds()) as worker:
+        until(lambda: Path(f"/proc/{worker.process}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 class Failing:
@@ -202,7 +202,7 @@ def test_those_of_one_shape_are_answered_together(kb: KnowledgeBase) -> None:
 
 
 def test_calls_have_a_limit(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering_process, "MOST", 2)
+    monkeypatch.setattr(answering_process, "MOST_AT_ONCE", 2)
     failing = Failing(kb)
     worker = Worker(Replies(failing, Bounds()))  # type: ignore[arg-type]
     worker.take([(number, asked("Person")) for number in range(3)], [])

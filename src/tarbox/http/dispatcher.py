@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, Final, ParamSpec, TypeVar, final
 
 from tarbox.core.errors import Overloaded, TarboxError
-from tarbox.http.apart import Apart
 from tarbox.http.metrics import Metrics
 from tarbox.http.replies import Asked, Replies
 from tarbox.http.settings import Bounds
+from tarbox.http.worker_client import WorkerClient
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Answerer
 from tarbox.service.batching import Batcher
@@ -29,23 +29,25 @@ SHORT: Final = 1_000
 
 
 @final
-class Desk:
-    """Answers for the routes; those of `apart`, where there is one and it is ready. `close` lets what has begun end."""
+class Dispatcher:
+    """Answers for the routes, by `worker` where there is one and it is ready. `close` lets what has begun end."""
 
-    def __init__(self, answerer: Answerer, bounds: Bounds, metrics: Metrics, apart: Apart | None = None) -> None:
+    def __init__(
+        self, answerer: Answerer, bounds: Bounds, metrics: Metrics, worker: WorkerClient | None = None
+    ) -> None:
         self.answerer = answerer
         self.kb = answerer.kb
         self.replies = Replies(answerer, bounds)
         self._metrics = metrics
-        self._apart = apart
-        self._pool = ThreadPoolExecutor(THREADS, "tarbox-desk")
+        self._worker = worker
+        self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
         self._given_up: set[Future[Any]] = set()
         self._batcher = Batcher(self.replies.answer_batch, report=metrics.note_batch)
 
     async def open(self) -> None:
         """Begins to listen to the process that answers."""
-        if self._apart is not None:
-            await self._apart.open(self._metrics.note_batch)
+        if self._worker is not None:
+            await self._worker.open(self._metrics.note_batch)
 
     async def answer(
         self,
@@ -59,8 +61,8 @@ class Desk:
         asked = Asked(text, None, k, time.perf_counter(), order, min_degree)
         if sparql or len(text) > SHORT:
             return await self._answer_here(replace(asked, query=await self.parse(text, sparql)))
-        if self._apart is not None and self._apart.is_ready:
-            return await self._apart.ask(asked)
+        if self._worker is not None and self._worker.is_ready:
+            return await self._worker.ask(asked)
         return await self._answer_here(asked)
 
     async def _answer_here(self, asked: Asked) -> bytes:
@@ -90,7 +92,7 @@ class Desk:
             raise
 
     def close(self) -> None:
-        if self._apart is not None:
-            self._apart.close()
+        if self._worker is not None:
+            self._worker.close()
         self._batcher.close()
         self._pool.shutdown(cancel_futures=True)
