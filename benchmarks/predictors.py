@@ -37,7 +37,7 @@ from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.evidence import Evidence
 from tarbox.models.proposals import link_features, propose_links
 from tarbox.models.saved import sizes_of
-from tarbox.training.links import links_of
+from tarbox.models.links import links_of
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -27,7 +27,7 @@ from tarbox.models.credo import Credo
 from tarbox.models.saved import open_run
 from tarbox.training import rehearsal
 from tarbox.training.rehearsal import Lists, fit_lists
-from tarbox.training.session import Surroundings, start
+from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
 
@@ -52,7 +52,7 @@ def train(benchmark: Path, given: Sequence[str]) -> tuple[Credo, list[Lists], st
 
     settings = resolve([read_recipe("credo"), read_assignments(["validation.queries=1", *given], "credo")], "credo")
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(rehearsal, "fit_lists", keep):
-        start(benchmark, Path(folder) / "run", settings, Surroundings([]))
+        start(benchmark, Path(folder) / "run", settings, Listeners([]))
         model = open_run(Path(folder) / "run").scorer()
     assert isinstance(model, Credo)
     return model, *kept[0]

@@ -42,7 +42,7 @@ from tarbox.models.saved import open_run
 from tarbox.models.scorer import Predictor
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.events import Event, Finished, Phase, Validated
-from tarbox.training.session import Surroundings, start
+from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
 EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
@@ -80,7 +80,7 @@ def work(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         began = time.monotonic()
-        start(SCRATCH / name, run, settings, Surroundings([tell(f"{name} {seed}", began)]))
+        start(SCRATCH / name, run, settings, Listeners([tell(f"{name} {seed}", began)]))
         trained = time.monotonic() - began
         size = (run / "model.safetensors").stat().st_size
         began = time.monotonic()

@@ -22,8 +22,8 @@ import torch
 
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.training.hardware import Hardware, numerics, open_hardware
-from tarbox.training.loop import Lessons, build_engine
-from tarbox.training.session import lessons_of
+from tarbox.training.loop import TrainingData, build_engine
+from tarbox.training.session import data_of
 from tarbox.training.settings import Settings, read_assignments, resolve
 from tarbox.training.step import Engine
 
@@ -46,7 +46,7 @@ class Speed:
     memory_gb: float
 
 
-def measure(name: str, settings: Settings, lessons: Lessons, seconds: float) -> Speed:
+def measure(name: str, settings: Settings, lessons: TrainingData, seconds: float) -> Speed:
     """Run both loops for about so many seconds each."""
     hardware = open_hardware(settings.hardware)
     with numerics(hardware):
@@ -70,11 +70,11 @@ def measure(name: str, settings: Settings, lessons: Lessons, seconds: float) -> 
     )
 
 
-def _plain_rate(settings: Settings, lessons: Lessons, hardware: Hardware, seconds: float) -> float:
+def _plain_rate(settings: Settings, lessons: TrainingData, hardware: Hardware, seconds: float) -> float:
     """Samples per second of the plain loop."""
     engine = build_engine(settings, lessons, hardware)
     engine.portions.begin(settings.seed, 0, 0)
-    optimizer = torch.optim.Adam(engine.model.parameters(), lr=settings.optimizer.rate)
+    optimizer = torch.optim.Adam(engine.module.parameters(), lr=settings.optimizer.rate)
     per_pass = _time(lambda: _plain_pass(engine, optimizer), hardware, seconds)
     return engine.portions.samples / per_pass
 
@@ -84,7 +84,7 @@ def _plain_pass(engine: Engine, optimizer: torch.optim.Adam) -> None:
     rows = engine.portions.advance()
     for source, own in zip(engine.portions.sources, rows, strict=True):
         draw = source.draw(own, engine.sampler)
-        loss = source.loss(engine.model, draw, engine.objective)
+        loss = source.loss(engine.module, draw, engine.objective)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="any setting, as for `tarbox train`")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    lessons = replace(lessons_of(open_benchmark(options.benchmark)), valid=None)
+    lessons = replace(data_of(open_benchmark(options.benchmark)), valid=None)
     speeds = []
     for model in options.model or sorted(VARIANTS):
         settings = choose(model, options.batch, options.dimension, options.set)

@@ -157,15 +157,14 @@ def _choose_contestant(path: Path, model: str | None, device: str) -> Contestant
 
 
 def _untrained(model: str) -> Contestant:
-    from tarbox.models.saved import trainable_class
+    from tarbox.models.registry import find_model
 
-    if trainable_class(model) is not None:
+    kind = find_model(model)
+    if kind.trained:
         raise ConfigError(
             f"{model!r} must be trained first: `tarbox train BENCH -o RUN --model {model}`, then eval RUN"
         )
-    from tarbox.models.registry import find_model
-
-    return Contestant(model, find_model(model).from_facts)
+    return Contestant(model, lambda facts: kind.of_arrays(facts, {}, kind.Config(), "cpu"))
 
 
 def _open_run(path: Path, device: str) -> Contestant | None:

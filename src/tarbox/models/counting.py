@@ -9,10 +9,10 @@ more algebra for the one interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,11 @@ from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.rows import Rows
+from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.query.algebra import Direction, Query, slots
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Scores = NDArray[np.float64]
 DENSE: Final = 1 << 24
@@ -139,7 +143,13 @@ class PriorAlgebra:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Counting:
+class CountingConfig:
+    """Counting has no settings."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Counting(Learner):
     """The counting model of a graph.
 
     >>> from tarbox.kb.vocabulary import Vocabulary
@@ -150,8 +160,20 @@ class Counting:
     array([[0. , 2. , 0.5]])
     """
 
+    Config: ClassVar[type[CountingConfig]] = CountingConfig
+    trained: ClassVar[bool] = False
+
     index: Index
     priors: dict[Level, Priors]
+
+    @classmethod
+    def learn(cls, config: Any, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:  # noqa: ARG003
+        """Nothing: the facts are all it knows."""
+        return {}
+
+    @classmethod
+    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any, device: str) -> Counting:  # noqa: ARG003
+        return cls.from_facts(facts)
 
     @classmethod
     def from_facts(cls, facts: Facts) -> Counting:

@@ -70,8 +70,12 @@ class Examination:
 
     def _outcomes(self, contestant: Contestant, table: QueryTable, failures: Failures) -> list[Outcome]:
         if contestant.settings is None:
-            facts = self.plan.benchmark.store.facts
-            return [self._examine(None, contestant.name, table, lambda: find_model(contestant.model).from_facts(facts))]
+            facts, kind = self.plan.benchmark.store.facts, find_model(contestant.model)
+            return [
+                self._examine(
+                    None, contestant.name, table, lambda: kind.of_arrays(facts, {}, kind.Config(), self._device())
+                )
+            ]
         return [self._outcome(job, table, failures.get((job.label, job.seed))) for job in self.plan.jobs_of(contestant)]
 
     def _outcome(self, job: Job, table: QueryTable, failure: str | None) -> Outcome:

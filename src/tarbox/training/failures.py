@@ -4,7 +4,8 @@
 
     TarboxError
     └── TrainingError            training cannot go on; the last good checkpoint is kept
-        └── TrainingInterrupted  someone asked it to stop
+        ├── TrainingInterrupted  someone asked it to stop
+        └── MemoryShortage       it cannot fit, and has not begun
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Final, final
 import torch
 
 from tarbox.core.errors import TarboxError
+from tarbox.training.memory import in_words
 
 _DISK: Final = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up"}
-_CPU_MEMORY: Final = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory")
+_CPU_MEMORY: Final = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "std::bad_alloc")
 
 
 class TrainingError(TarboxError):
@@ -31,6 +33,10 @@ class TrainingError(TarboxError):
 
 class TrainingInterrupted(TrainingError):
     """Training was asked to stop; a checkpoint was written."""
+
+
+class MemoryShortage(TrainingError):
+    """Training cannot fit into memory; nothing has been learnt yet."""
 
 
 @contextmanager
@@ -58,6 +64,14 @@ def out_of_memory(run: Path) -> TrainingError:
     )
 
 
+def require_memory(wanted: int, left: int | None, where: str, advice: str) -> None:
+    """Refuse what wants more bytes than are left (None: not known)."""
+    if left is not None and wanted > left:
+        raise MemoryShortage(
+            f"this training wants {in_words(wanted)} more {where}, and {in_words(left)} are left. {advice}"
+        )
+
+
 def not_a_number(run: Path, epoch: int) -> TrainingError:
     return TrainingError(
         f"the loss is not a number (NaN or infinite) in epoch {epoch}. {kept(run)} "
@@ -65,8 +79,8 @@ def not_a_number(run: Path, epoch: int) -> TrainingError:
     )
 
 
-def interrupted(run: Path, epoch: int) -> TrainingInterrupted:
-    return TrainingInterrupted(f"interrupted in epoch {epoch}; to continue, {advice(run)}")
+def interrupted(run: Path, where: str) -> TrainingInterrupted:
+    return TrainingInterrupted(f"interrupted in {where}; to continue, {advice(run)}")
 
 
 def kept(run: Path) -> str:

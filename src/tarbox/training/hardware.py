@@ -12,8 +12,12 @@ from typing import Any, Final, final
 import torch
 
 from tarbox.core.errors import ConfigError
+from tarbox.training.memory import available, resident_peak
 
 AUTO: Final = "auto"
+SMALL: Final = 1 << 27
+"""Steps with fewer operations (`tarbox.training.step.Engine.operations`) run on one thread: threads wait for each other
+at the end of every kernel, and on a busy machine that wait is longer than a small step."""
 
 
 class Precision(Enum):
@@ -51,6 +55,17 @@ class Hardware:
         """The precision of a forward pass; nothing is cached, since a recorded step must cast anew each time."""
         wanted = self.config.precision is Precision.BF16
         return torch.autocast(self.device.type, torch.bfloat16, enabled=wanted, cache_enabled=False)
+
+    def memory_used(self) -> tuple[int, int]:
+        """(of the machine, of the device) the most bytes so far."""
+        return resident_peak(), torch.cuda.max_memory_allocated(self.device) if self.cuda else 0
+
+    def memory_left(self) -> tuple[int | None, int | None]:
+        """(of the machine, of the device) the bytes that can still be had; None where it is not known."""
+        if not self.cuda:
+            return available(), None
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return available(), torch.cuda.mem_get_info(self.device)[0] + unused
 
     def synchronize(self) -> None:
         if self.cuda:
@@ -103,3 +118,16 @@ def numerics(hardware: Hardware) -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(before)
         torch.use_deterministic_algorithms(strict, warn_only=warn)
+
+
+@contextmanager
+def threads(hardware: Hardware, operations: int) -> Iterator[None]:
+    """torch's threads while steps of so many operations are made: one for small steps. It depends on the step alone,
+    since sums of floats depend on it."""
+    before = torch.get_num_threads()
+    try:
+        if not hardware.cuda and operations < SMALL:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -8,23 +8,31 @@ to draw; where its settings limit the rivals, they are drawn once for a whole st
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Protocol, cast, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.models.base import Model, Task
-from tarbox.models.complex import Complex, Places
+from tarbox.models.base import Task
+from tarbox.models.complex import Places
+from tarbox.models.learning.batches import Draw, Source
+from tarbox.models.learning.negatives import Sampler
+from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import sizes_of
-from tarbox.training.batches import Draw, Source
-from tarbox.training.negatives import Sampler
-from tarbox.training.objective import Objective
 
 Links = NDArray[np.int32]
+
+
+class LinkPredictor(Protocol):
+    """A module that learns from links."""
+
+    def loss(self, links_B3: Tensor, reached: slice, rivals_K: Tensor | None) -> Tensor:
+        """The mean over links (relation, from, to) to the nodes `reached`; `rivals_K` are those drawn, all if None."""
+        ...
 
 
 def links_of(facts: Facts) -> Links:
@@ -74,7 +82,10 @@ class LinkSource(Source):
         rivals = sampler.integers(width, (self._rivals,)) + self._reached.start
         return Draw(self._links_L3[rows_B].long(), rivals, rivals)
 
-    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:  # noqa: ARG002
-        predictor: Any = model
-        links: Complex = predictor.links
-        return links.loss(draw.first, self._reached, draw.second if self._rivals else None)
+    def cells(self, negatives: int) -> int:  # noqa: ARG002
+        return self._rivals or self._reached.stop - self._reached.start
+
+    def loss(self, module: nn.Module, draw: Draw, objective: Objective) -> Tensor:  # noqa: ARG002
+        """`module` is a `LinkPredictor`."""
+        predictor = cast(LinkPredictor, module)
+        return predictor.loss(draw.first, self._reached, draw.second if self._rivals else None)
