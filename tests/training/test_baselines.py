@@ -82,7 +82,7 @@ def test_the_loss_curve_on_academia(run: Path) -> None:
 def test_training_is_of_use_at_both_levels(run: Path, bench: Path) -> None:
     benchmark = open_benchmark(bench)
     validator = Validator(benchmark.table("valid"), benchmark.excluded())
-    fresh = engine_of(small(run.name), data_of(benchmark), open_hardware(HardwareConfig("cpu"))).model
+    fresh = engine_of(small(run.name), data_of(benchmark), open_hardware(HardwareConfig("cpu"))).module
     before, after = validator(fresh), validator(open_run(run).scorer())
     assert after["entity"] > before["entity"]
     assert after["concept"] > 1.2 * before["concept"]

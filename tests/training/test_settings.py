@@ -74,7 +74,7 @@ def test_mistakes_get_advice(assignment: str, message: str) -> None:
 
 def test_an_untrained_model_has_no_settings() -> None:
     assert resolve([], "counting").model == {"name": "counting"}
-    with pytest.raises(ConfigError, match="the model 'counting' has no settings"):
+    with pytest.raises(ConfigError, match=r"no setting 'model\.dimension'\. Known here: none"):
         resolve([{"model": {"dimension": 3}}], "counting")
 
 

@@ -159,7 +159,7 @@ def _train(
     """From the last checkpoint, if there is one."""
     run.write_provenance(settings, hardware.describe(), listeners.now or datetime.now().astimezone())
     with TensorBoard(run.path) as board:
-        told = [MetricsFile(run.path), board, *listeners.each]
+        told: list[Listener] = [MetricsFile(run.path), board, *listeners.each]
         report = ProgressReport(told, listeners.clock, hardware.memory_used)
         with explained(run.path), _bounded(hardware), StopSignals() as signals:
             observers = Observers(report, signals, listeners.clock)
