@@ -187,12 +187,12 @@ class Engine:
         return Recorded(step, self.sampler.generator) if recorded else step
 
     def operations(self) -> int:
-        """About how many multiplications a step makes: its samples, by their candidates, by the longest row of a
-        table."""
+        """About how many multiplications the largest kernel of a step makes: the samples of a portion, by their
+        candidates, by the longest row of a table."""
         negatives = self.sampler.config.count
         longest = max((parameter.shape[-1] for parameter in self.module.parameters() if parameter.ndim > 1), default=1)
         portions = zip(self.portions.sources, self.portions.sizes, strict=True)
-        return int(longest) * sum(size * source.cells(negatives) for source, size in portions)
+        return int(longest) * max(size * source.cells(negatives) for source, size in portions)
 
     def set_rate(self, rate: float) -> None:
         """Change the learning rate, in place where it is a tensor."""
