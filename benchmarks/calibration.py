@@ -194,6 +194,7 @@ def work(options: argparse.Namespace) -> None:
         given.append('objective.without=["concept", "instantiation", "subsumption"]')
     else:
         given[1] = f"stopping.epochs={options.cqd_epochs}"
+    assert kind.recipe is not None
     tables = [read_recipe(kind.recipe), read_assignments([*given, *entry.settings], entry.model)]
     settings = resolve(tables, entry.model)
     imported = time.time() - options.launched

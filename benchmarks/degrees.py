@@ -24,6 +24,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tarbox.models.calibration import fit_calibrator
+from tarbox.models.evidence import Evidence
+from tarbox.models.proposals import link_features, propose_links, propose_typings
+from tarbox.training.rehearsal import assemble
 from torch.nn import functional
 
 from predictors import keys_of, say, train_complex
@@ -34,13 +38,9 @@ from tarbox.evaluation.evaluator import rank_table
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hide
-from tarbox.models.calibration import fit_calibrator
 from tarbox.models.complex import Complex
 from tarbox.models.credo import CredoConfig
-from tarbox.models.evidence import Evidence
 from tarbox.models.probabilities import LEAST, FactProbabilities
-from tarbox.models.proposals import link_features, propose_links, propose_typings
-from tarbox.training.rehearsal import assemble
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]

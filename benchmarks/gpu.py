@@ -73,11 +73,11 @@ class Report:
 
 def run_throughput(options: argparse.Namespace, report: Report) -> None:
     """Dot products and fuzzy sets, d = 256, m = 4: at least 1,000,000 and 600,000 samples/s are wanted."""
-    lessons = replace(data_of(open_benchmark(SCRATCH / "yago4")), valid=None)
+    data = replace(data_of(open_benchmark(SCRATCH / "yago4")), valid=None)
     for batch in options.batches:
         for model in ("dot", "fuzzy"):
             settings = throughput.choose(model, batch, 256, options.throughput_set)
-            speed = throughput.measure(f"{model} {batch}", settings, lessons, options.throughput_seconds)
+            speed = throughput.measure(f"{model} {batch}", settings, data, options.throughput_seconds)
             report.add("throughput", speed.name, throughput.show(speed), asdict(speed))
             release()
 

@@ -26,18 +26,18 @@ import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tarbox.models.calibration import fit_calibrator
+from tarbox.models.evidence import Evidence
+from tarbox.models.proposals import link_features, propose_links
 from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hide
-from tarbox.models.calibration import fit_calibrator
 from tarbox.models.complex import Complex, ComplexConfig
-from tarbox.models.evidence import Evidence
-from tarbox.models.proposals import link_features, propose_links
-from tarbox.models.saved import sizes_of
 from tarbox.models.links import links_of
+from tarbox.models.saved import sizes_of
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -17,16 +17,16 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
+from tarbox.models.calibration import Calibrator
+from tarbox.training.rehearsal import Lists, fit_lists
 
 from tarbox.benchmark.folder import Benchmark, open_benchmark
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.ids import Level
 from tarbox.evaluation.evaluator import rank_table
-from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
 from tarbox.models.saved import open_run
 from tarbox.training import rehearsal
-from tarbox.training.rehearsal import Lists, fit_lists
 from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 

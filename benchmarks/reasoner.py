@@ -41,7 +41,7 @@ from tarbox.models.counting import Counting
 from tarbox.models.saved import open_run
 from tarbox.models.scorer import Predictor
 from tarbox.query.templates import TEMPLATES
-from tarbox.training.events import Event, Finished, Phase, Validated
+from tarbox.training.events import Event, Finished, PartBegan, Validated
 from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
@@ -133,8 +133,8 @@ def tell(name: str, began: float) -> Callable[[Event], None]:
     """A listener that says on stderr which part of training begins, and after how many seconds."""
 
     def listen(event: Event) -> None:
-        if isinstance(event, Phase | Validated | Finished):
-            about = event.name if isinstance(event, Phase) else type(event).__name__
+        if isinstance(event, PartBegan | Validated | Finished):
+            about = event.part if isinstance(event, PartBegan) else type(event).__name__
             print(f"    {name}: {time.monotonic() - began:.0f} s: {about}", file=sys.stderr, flush=True)
 
     return listen

@@ -21,8 +21,9 @@ from pathlib import Path
 import torch
 
 from tarbox.benchmark.folder import open_benchmark
+from tarbox.models.learning.seam import TrainingData
+from tarbox.training.context import engine_of
 from tarbox.training.hardware import Hardware, numerics, open_hardware
-from tarbox.training.loop import TrainingData, build_engine
 from tarbox.training.session import data_of
 from tarbox.training.settings import Settings, read_assignments, resolve
 from tarbox.training.step import Engine
@@ -46,14 +47,14 @@ class Speed:
     memory_gb: float
 
 
-def measure(name: str, settings: Settings, lessons: TrainingData, seconds: float) -> Speed:
+def measure(name: str, settings: Settings, data: TrainingData, seconds: float) -> Speed:
     """Run both loops for about so many seconds each."""
     hardware = open_hardware(settings.hardware)
     with numerics(hardware):
         if hardware.cuda:
             torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
-        engine = build_engine(settings, lessons, hardware)
+        engine = engine_of(settings, data, hardware)
         engine.portions.begin(settings.seed, 0, 0)
         step = engine.runner(hardware)
         for _ in range(WARM_UP):
@@ -63,16 +64,16 @@ def measure(name: str, settings: Settings, lessons: TrainingData, seconds: float
         per_step = _time(step, hardware, seconds)
         memory = _memory(hardware)
         del step
-        plain = _plain_rate(settings, lessons, hardware, seconds)
+        plain = _plain_rate(settings, data, hardware, seconds)
     rate = engine.portions.samples / per_step
     return Speed(
         name, rate, plain, rate / plain, 1000 * per_step, engine.portions.samples, round(first, 2), round(memory, 2)
     )
 
 
-def _plain_rate(settings: Settings, lessons: TrainingData, hardware: Hardware, seconds: float) -> float:
+def _plain_rate(settings: Settings, data: TrainingData, hardware: Hardware, seconds: float) -> float:
     """Samples per second of the plain loop."""
-    engine = build_engine(settings, lessons, hardware)
+    engine = engine_of(settings, data, hardware)
     engine.portions.begin(settings.seed, 0, 0)
     optimizer = torch.optim.Adam(engine.module.parameters(), lr=settings.optimizer.rate)
     per_pass = _time(lambda: _plain_pass(engine, optimizer), hardware, seconds)
@@ -135,11 +136,11 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="any setting, as for `tarbox train`")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    lessons = replace(data_of(open_benchmark(options.benchmark)), valid=None)
+    data = replace(data_of(open_benchmark(options.benchmark)), valid=None)
     speeds = []
     for model in options.model or sorted(VARIANTS):
         settings = choose(model, options.batch, options.dimension, options.set)
-        speeds.append(measure(model, settings, lessons, options.seconds))
+        speeds.append(measure(model, settings, data, options.seconds))
         print(show(speeds[-1]), flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1), encoding="utf-8")

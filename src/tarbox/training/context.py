@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from tarbox.benchmark.options import EVALUATION_ONLY
 from tarbox.models.base import Trainable
 from tarbox.models.learning.batches import BatchConfig, Source
 from tarbox.models.learning.objective import ObjectiveConfig
@@ -19,6 +20,7 @@ from tarbox.models.learning.seam import Stage, TrainingData
 from tarbox.models.registry import find_model
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
+from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
 from tarbox.training.events import Validated
 from tarbox.training.failures import StopSignals, interrupted, require_memory
@@ -112,7 +114,8 @@ class TrainingContext:
         return state
 
     def _fit_of_model(self, module: nn.Module) -> Fit:
-        lacking = left_out(cast(Scorer, module), (self.data.valid,))
+        scorer = cast(Scorer, module)
+        lacking = left_out(scorer, (self.data.valid,)) if self.data.valid is not None else _unsupported(scorer)
         fit = Fit(self.run, self.settings.stopping.epochs, 60 * self.settings.stopping.minutes)
         return replace(fit, validator=self._validator, left_out=lacking)
 
@@ -125,6 +128,12 @@ class TrainingContext:
         """Stop where someone has asked for it."""
         if self._observers.signals.received:
             raise interrupted(self.run.named, part or "training")
+
+
+def _unsupported(scorer: Scorer) -> tuple[str, ...]:
+    """The templates of training queries that the model has no meaning for."""
+    trained = (given for name, given in TEMPLATES.items() if name not in EVALUATION_ONLY)
+    return tuple(given.name for given in trained if not scorer.supports(given.shape))
 
 
 def engine_of(settings: Settings, data: TrainingData, hardware: Hardware) -> Engine:

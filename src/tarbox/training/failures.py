@@ -40,15 +40,15 @@ class MemoryShortage(TrainingError):
 
 
 @contextmanager
-def explained(run: Path) -> Iterator[None]:
-    """Turns a lack of memory or of disk space into a `TrainingError`."""
+def explained(run: Path, smaller: str = "model.dimension=128") -> Iterator[None]:
+    """Turns a lack of memory or of disk space into a `TrainingError`; `smaller` is a setting that makes the model so."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise out_of_memory(run) from error
+        raise out_of_memory(run, smaller) from error
     except RuntimeError as error:
         if any(mark in str(error) for mark in _CPU_MEMORY):
-            raise out_of_memory(run) from error
+            raise out_of_memory(run, smaller) from error
         raise
     except OSError as error:
         if error.errno not in _DISK:
@@ -57,10 +57,10 @@ def explained(run: Path) -> Iterator[None]:
         raise TrainingError(message) from error
 
 
-def out_of_memory(run: Path) -> TrainingError:
+def out_of_memory(run: Path, smaller: str) -> TrainingError:
     return TrainingError(
         f"out of memory. {kept(run)} Try a smaller step (--set batches.size=1024), a smaller model "
-        "(--set model.dimension=128) or, on a GPU, --precision bf16."
+        f"(--set {smaller}) or, on a GPU, --precision bf16."
     )
 
 

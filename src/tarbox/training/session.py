@@ -161,7 +161,7 @@ def _train(
     with TensorBoard(run.path) as board:
         told: list[Listener] = [MetricsFile(run.path), board, *listeners.each]
         report = ProgressReport(told, listeners.clock, hardware.memory_used)
-        with explained(run.path), _bounded(hardware), StopSignals() as signals:
+        with explained(run.path, _smaller(settings)), _bounded(hardware), StopSignals() as signals:
             observers = Observers(report, signals, listeners.clock)
             context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers)
             state = _learn(context)
@@ -189,6 +189,13 @@ def _learn(context: TrainingContext) -> State:
     if context.state is None:  # what `fit` has not written already
         context.run.write_best(arrays, {"epoch": state.epoch, "mrr": state.best})
     return state
+
+
+def _smaller(settings: Settings) -> str:
+    """A setting that makes this model smaller: half of its width, whatever it is called."""
+    widths = ((key, settings.model.get(key)) for key in ("rank", "dimension"))
+    found = ((key, value) for key, value in widths if isinstance(value, int))
+    return next((f"model.{key}={max(1, value // 2)}" for key, value in found), "model.dimension=128")
 
 
 @contextmanager

@@ -192,7 +192,8 @@ class Engine:
         negatives = self.sampler.config.count
         longest = max((parameter.shape[-1] for parameter in self.module.parameters() if parameter.ndim > 1), default=1)
         portions = zip(self.portions.sources, self.portions.sizes, strict=True)
-        return int(longest) * max(size * source.cells(negatives) for source, size in portions)
+        cells: int = max(size * source.cells(negatives) for source, size in portions)
+        return cells * int(longest)
 
     def set_rate(self, rate: float) -> None:
         """Change the learning rate, in place where it is a tensor."""
