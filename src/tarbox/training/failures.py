@@ -41,7 +41,7 @@ class MemoryShortage(TrainingError):
 
 @contextmanager
 def explained(run: Path, smaller: str = "model.dimension=128") -> Iterator[None]:
-    """Turns a lack of memory or of disk space into a `TrainingError`; `smaller` is a setting that makes the model so."""
+    """Turns a lack of memory or of disk space into a `TrainingError`; `smaller` sets a smaller model."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:

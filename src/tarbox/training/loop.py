@@ -94,6 +94,7 @@ class Trainer:
                 sizes = (self.state.epoch, fit.epochs, portions.steps, portions.samples)
                 self.report.tell(Started(*sizes, fit.left_out, fit.part))
                 step = self.engine.runner(self.hardware)
+                self.report.start()
                 while reason is None:
                     self._run_epoch(step)
                     self._validate()

@@ -44,6 +44,7 @@ class ProgressReport:
         tell(self._listeners, event)
 
     def plan(self, shares: Mapping[str, float]) -> None:
+        self._began = self._clock()
         total = sum(shares.values()) or 1.0
         self._shares = {part: share / total for part, share in shares.items()}
         self._part, self._before, self._share, self._done = "", 0.0, 0.0, 0.0
@@ -57,6 +58,11 @@ class ProgressReport:
             self._before += self._share
         self._part, self._share, self._done = part, self._shares.get(part, 0.0), 0.0
         self.tell(PartBegan(part))
+
+    def start(self) -> None:
+        """Steps begin now: where there is no plan, what came before is no part of the work."""
+        if not self._shares:
+            self._began = self._clock()
 
     def skip(self, done: float) -> None:
         """This share of the part was done before this process began."""
