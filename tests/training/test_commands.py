@@ -94,14 +94,14 @@ def test_what_a_model_lacks_is_said_on_stderr(call: Callable[..., Result], bench
         in call("train", bench, "-o", tmp_path / "run", *small).stderr
     )
     done = call("eval", tmp_path / "run", "--json")
-    assert done.stderr == "left out, since gqe has no meaning for them: 2in\n"
+    assert done.stderr == "left out, since gqe does not support them: 2in\n"
     assert "2in" not in json.loads(done.stdout)["levels"]["entity"]["templates"]
     negated = {"id": "1", "level": "entity", "target": ["<https://tarbox.example/academia#Google>"], "known": []}
     query = "not (inverse <https://tarbox.example/academia#uses> value <https://tarbox.example/academia#Google>)"
     (tmp_path / "negated.jsonl").write_text(json.dumps(negated | {"query": query}))
-    with pytest.raises(BenchmarkError, match="gqe has no meaning for any of these queries"):
+    with pytest.raises(BenchmarkError, match="gqe does not support any of these queries"):
         call("eval", tmp_path / "run", "--queries", tmp_path / "negated.jsonl")
-    with pytest.raises(QueryError, match="gqe has no meaning for 'not'"):
+    with pytest.raises(QueryError, match="gqe does not support negation"):
         call("ask", tmp_path / "run", "not (inverse uses value Google)")
 
 

@@ -270,8 +270,8 @@ def _report_left_out(ranked: Ranked, model: str) -> None:
         return
     names = ", ".join(ranked.left_out)
     if len(ranked.table) == 0:
-        raise BenchmarkError(f"{model} has no meaning for any of these queries: {names}")
-    typer.echo(f"left out, since {model} has no meaning for them: {names}", err=True)
+        raise BenchmarkError(f"{model} does not support any of these queries: {names}")
+    typer.echo(f"left out, since {model} does not support them: {names}", err=True)
 
 
 def _calibrate(scorer: Scorer, task: Task, model: str) -> Calibration | None:

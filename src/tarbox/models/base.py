@@ -53,7 +53,7 @@ class Task(Enum):
 
 ALL_TASKS = frozenset(Task)
 WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {Not: "'not'", Or: "'or'", Concept: "concepts inside a query", Exists: "relations"}
+    {Not: "negation ('not')", Or: "disjunction ('or')", Concept: "concepts inside a query", Exists: "relations"}
 )
 """How a message calls the kinds of node that a model may lack."""
 
@@ -123,7 +123,7 @@ class Trainable(torch.nn.Module, Learner):
         if lacking:
             words = " and ".join(WORDS[kind] for kind in lacking)
             raise QueryError(
-                f"{name or type(self).__name__} has no meaning for {words}. "
+                f"{name or type(self).__name__} does not support {words}. "
                 f"Leave it out, or ask a model that has: {', '.join(models_with(frozenset(lacking)))}."
             )
 

@@ -47,7 +47,7 @@ WEIGHTS: Final = "model.safetensors"
 STORE: Final = "store"
 BENCHMARK: Final = "benchmark"
 """A kind of source, beside `STORE`."""
-LEARNT: Final = ("train", "valid", "tuning")
+LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
 _DESCRIBED: Final = ("version", "model", "vocabulary_hash", "content_hash", "source")
 

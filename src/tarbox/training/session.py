@@ -23,6 +23,7 @@ from torch import Tensor
 
 from tarbox.benchmark.building import sample_training_queries
 from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
+from tarbox.benchmark.tables import QueryTable
 from tarbox.core.config import Table, merge, to_table
 from tarbox.core.errors import ConfigError, StoreMissing
 from tarbox.kb.store import MANIFEST, Store, open_store
@@ -73,8 +74,11 @@ class TrainingSource:
         facts, benchmark = self.store.facts, self.benchmark
         if benchmark is None:
             return TrainingData(facts, queries=lambda: sample_training_queries(facts, seed))
-        tables = {split: benchmark.table(split) for split in ("train", "valid") if split in benchmark.splits}
-        return TrainingData(facts, tables.get("valid"), benchmark.excluded(), lambda: tables.get("train"))
+
+        def table(split: str) -> QueryTable | None:
+            return benchmark.table(split) if split in benchmark.splits else None
+
+        return TrainingData(facts, table("valid"), benchmark.excluded(), lambda: table("train"))
 
 
 def start(
