@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tarbox.models.learning.batches import BatchConfig, Draw, Source
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.learning.seam import Stage, TrainingData
+from tarbox.models.recording import Recorded
 from tarbox.models.saved import open_run
 from tarbox.training.context import TrainingContext
 from tarbox.training.events import (
@@ -34,8 +37,8 @@ from tarbox.training.events import (
     read_metrics,
 )
 from tarbox.training.failures import MemoryShortage, StopSignals, TrainingInterrupted
-from tarbox.training.hardware import HardwareConfig, open_hardware
-from tarbox.training.loop import Observers
+from tarbox.training.hardware import Hardware, HardwareConfig, open_hardware
+from tarbox.training.loop import Observers, build_engine
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, read_tensors
 from tarbox.training.session import Listeners, resume, start
@@ -96,6 +99,35 @@ def test_a_killed_run_goes_on_in_the_part_it_was_in(
     assert torch.equal(whole["sums"], cut["sums"])
     lines = [[(line.get("part"), line["epoch"]) for line in read_metrics(tmp_path / n)] for n in ("whole", "cut")]
     assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(("event", "count"), [("EpochEnded", 3), ("PartBegan", 3), ("Validated", 1), ("Finished", 1)])
+def test_a_process_that_dies_loses_no_finished_part(bench: Path, tmp_path: Path, event: str, count: int) -> None:
+    """Killed where nothing can be written any more; after the last event the parts are still to be removed."""
+    script = (
+        "import os, signal, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from tarbox.training.session import Listeners, start\n"
+        "from tarbox.training.settings import read_file, resolve\n"
+        "left = [int(sys.argv[4])]\n"
+        "def stop(event):\n"
+        "    left[0] -= type(event).__name__ == sys.argv[3]\n"
+        "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "start(sys.argv[1], sys.argv[2], resolve([read_file(sys.argv[5])]), Listeners([stop]))\n"
+    )
+    start(bench, tmp_path / "whole", parted())
+    config = tmp_path / "settings.toml"
+    config.write_text(parted().toml())
+    given = [str(bench), str(tmp_path / "cut"), event, str(count), str(config)]
+    assert subprocess.run([sys.executable, "-c", script, *given], check=False).returncode == -signal.SIGKILL
+    heard: list[Event] = []
+    resume(tmp_path / "cut", {}, Listeners([heard.append]))
+    again = [event.part for event in heard if isinstance(event, Started)]
+    assert again == (["second"] if event == "EpochEnded" else [])
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut")]
+    assert files[0] == files[1]
+    assert not (tmp_path / "cut" / "parts").exists()
+    assert [line["event"] for line in read_metrics(tmp_path / "cut")].count("end") == 1
 
 
 def test_what_the_optimizer_knows_goes_on_in_the_next_stage(bench: Path, tmp_path: Path) -> None:
@@ -186,6 +218,16 @@ def test_a_sparse_gradient_updates_its_rows_as_a_dense_one_does() -> None:
             optimizer.step()
         torch.testing.assert_close(tables[0], tables[1])
     assert torch.equal(tables[0][[2, 3, 5]], torch.arange(12.0).view(6, 2)[[2, 3, 5]])
+
+
+def test_a_step_with_sparse_gradients_is_not_recorded() -> None:
+    """On a GPU, which need not be there to decide it."""
+    gpu, module = Hardware(HardwareConfig(), torch.device("cuda")), torch.nn.Linear(1, 1)
+    for recordable in (True, False):
+        source = Slope()
+        source.recordable = recordable
+        engine = build_engine(parted(), module, [Slope(), source], open_hardware(HardwareConfig("cpu")))
+        assert isinstance(engine.runner(gpu), Recorded) == recordable
 
 
 def test_settings_are_checked_by_their_class() -> None:

@@ -123,7 +123,9 @@ class MetricsFile:
     """Appends a line of JSON for every epoch, validation and end; each is on disk before the next step begins."""
 
     def __init__(self, folder: Path) -> None:
+        """A run that trains has not ended: the line that says so is dropped."""
         self._folder, self._path = folder, folder / METRICS
+        self._keep(lambda line: line["event"] != "end")
 
     def __call__(self, event: Event) -> None:
         name = _NAMES.get(type(event))
@@ -134,16 +136,14 @@ class MetricsFile:
                 file.write(json.dumps({"event": name, **asdict(event)}) + "\n")
 
     def _drop_after(self, begun: Started) -> None:
-        """A part that begins again makes the lines about its later epochs again; what ended has not, then."""
-        if not self._path.is_file():
-            return
-        lines = read_metrics(self._folder)
-        made_again = ("end", "validation") if begun.part else ("end",)  # the whole is validated after its parts
-        kept = [
-            line
-            for line in lines
-            if line["event"] not in made_again and (line.get("part", "") != begun.part or line["epoch"] <= begun.epoch)
-        ]
+        """A part that begins again makes the lines about its later epochs again, and what follows it its own."""
+        if begun.part:
+            self._keep(lambda line: line["event"] != "validation")  # the whole is validated after its parts
+        self._keep(lambda line: line.get("part", "") != begun.part or line["epoch"] <= begun.epoch)
+
+    def _keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        lines = read_metrics(self._folder) if self._path.is_file() else []
+        kept = [line for line in lines if wanted(line)]
         if len(kept) < len(lines):
             self._path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
