@@ -125,7 +125,8 @@ class TrainingContext:
         return Fit(self.run.part(stage.name), stage.epochs, seconds, stage.name)
 
     def _heed(self, part: str) -> None:
-        """Stop where someone has asked for it."""
+        """Stop where someone has asked for it, and see how much memory there is now."""
+        self._observers.renew_limit()
         if self._observers.signals.received:
             raise interrupted(self.run.named, part or "training")
 

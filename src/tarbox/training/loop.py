@@ -62,14 +62,19 @@ class Fit:
     left_out: tuple[str, ...] = ()
 
 
+def nothing() -> None:
+    pass
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Who is told, who asks to stop, and the clock."""
+    """Who is told, who asks to stop, the clock, and what looks again at how much memory there is."""
 
     report: ProgressReport
     signals: StopSignals
     clock: Clock
+    renew_limit: Callable[[], None] = nothing
 
 
 @final
@@ -79,6 +84,7 @@ class Trainer:
     def __init__(self, engine: Engine, settings: Settings, hardware: Hardware, fit: Fit, observers: Observers) -> None:
         self.engine, self.settings, self.hardware, self.fit = engine, settings, hardware, fit
         self.report, self.signals, self.clock = observers.report, observers.signals, observers.clock
+        self._renew_limit = observers.renew_limit
         self.state = State()
         self._watch = Stopwatch(observers.clock)
 
@@ -188,6 +194,7 @@ class Trainer:
         """Tell how far the epoch is, and write a checkpoint where it is time for one."""
         losses = self._read_losses()
         self._watch.look()
+        self._renew_limit()
         speed = self._watch.steps_per_second(self.state.step) * self.engine.portions.samples
         left = self._seconds_left()
         self.report.tell(Ticked(self.state.epoch, self.state.step, losses, round(speed), left))

@@ -7,7 +7,7 @@ what is there fails instead, which `tarbox.training.failures.explained` turns in
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -46,22 +46,28 @@ def kept() -> Iterator[None]:
 
 
 @contextmanager
-def limited() -> Iterator[None]:
-    """The process gets no more memory than there is: an allocation beyond it fails. Nothing happens outside Linux."""
-    used, free = _data(), available()
-    if used is None or free is None:
-        yield
+def limited() -> Iterator[Callable[[], None]]:
+    """The process gets no more memory than there is: an allocation beyond it fails. Nothing happens outside Linux.
+
+    Calling what this gives looks again at how much there is: other processes come and go.
+    """
+    if _data() is None or available() is None:
+        yield lambda: None
         return
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = used + free
-    bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min([wanted, *bounds]), hard))
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    bounds = [bound for bound in before if bound != resource.RLIM_INFINITY]
+
+    def renew() -> None:
+        wanted = (_data() or 0) + (available() or 0)
+        resource.setrlimit(resource.RLIMIT_DATA, (min([wanted, *bounds]), before[1]))
+
+    renew()
     try:
-        yield
+        yield renew
     finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def available() -> int | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -38,7 +38,7 @@ from tarbox.training.curves import draw_curves
 from tarbox.training.events import METRICS, Finished, Listener, MetricsFile, TensorBoard, read_metrics
 from tarbox.training.failures import MemoryShortage, StopSignals, TrainingError, explained
 from tarbox.training.hardware import Hardware, open_hardware
-from tarbox.training.loop import Observers
+from tarbox.training.loop import Observers, nothing
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, check_place
 from tarbox.training.settings import RESUMABLE, Settings, resolve
@@ -165,8 +165,8 @@ def _train(
     with TensorBoard(run.path) as board:
         told: list[Listener] = [MetricsFile(run.path), board, *listeners.each]
         report = ProgressReport(told, listeners.clock, hardware.memory_used)
-        with explained(run.path, _smaller(settings)), _bounded(hardware), StopSignals() as signals:
-            observers = Observers(report, signals, listeners.clock)
+        with explained(run.path, _smaller(settings)), _bounded(hardware) as renew, StopSignals() as signals:
+            observers = Observers(report, signals, listeners.clock, renew)
             context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers)
             state = _learn(context)
             best = (state.best_epoch, state.best)
@@ -203,13 +203,13 @@ def _smaller(settings: Settings) -> str:
 
 
 @contextmanager
-def _bounded(hardware: Hardware) -> Iterator[None]:
-    """Memory as training on a processor wants it."""
-    with ExitStack() as stack:
-        if not hardware.cuda:
-            stack.enter_context(memory.kept())
-            stack.enter_context(memory.limited())
-        yield
+def _bounded(hardware: Hardware) -> Iterator[Callable[[], None]]:
+    """Memory as training on a processor wants it; gives what looks again at how much there is."""
+    if hardware.cuda:
+        yield nothing
+        return
+    with memory.kept(), memory.limited() as renew:
+        yield renew
 
 
 def _as_numpy(arrays: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
