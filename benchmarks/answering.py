@@ -28,6 +28,8 @@ os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"  # before 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
+from tarbox.models.calibration import Calibrator
+from tarbox.models.describing import FEATURES, Describer
 
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
@@ -36,9 +38,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
-from tarbox.models.calibration import Calibrator
 from tarbox.models.credo import Credo
-from tarbox.models.describing import FEATURES, Describer
 from tarbox.models.probabilities import LEAST, FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer

@@ -48,7 +48,7 @@ from tarbox.models.registry import find_model
 from tarbox.models.saved import open_run
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.events import EpochEnded, Event, Started, Ticked
-from tarbox.training.session import Surroundings, start
+from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
 ONE_HOP = "one-hop-{}.npz"
@@ -194,6 +194,7 @@ def work(options: argparse.Namespace) -> None:
         given.append('objective.without=["concept", "instantiation", "subsumption"]')
     else:
         given[1] = f"stopping.epochs={options.cqd_epochs}"
+    assert kind.recipe is not None
     tables = [read_recipe(kind.recipe), read_assignments([*given, *entry.settings], entry.model)]
     settings = resolve(tables, entry.model)
     imported = time.time() - options.launched
@@ -202,7 +203,7 @@ def work(options: argparse.Namespace) -> None:
     progress.note(f"imports took {imported:.1f} s; {entry.minutes:g} minutes, {dict(settings.model)}")
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
-        state = start(folder, run, settings, Surroundings([progress]))
+        state = start(folder, run, settings, Listeners([progress]))
         say(json.dumps({"trained": state.epoch}))
         began = time.monotonic()
         scorer = open_run(run).scorer("cuda" if torch.cuda.is_available() else "cpu")

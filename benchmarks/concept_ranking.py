@@ -24,12 +24,12 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 import torch
+from tarbox.models.features import FINE
 from torch import Tensor
 
 from tarbox.core.ids import Level
 from tarbox.models.base import Sizes
 from tarbox.models.divergence import EAGER, Engine, Halves, choose_engine, compile_engine, cross_eager, pair_similarity
-from tarbox.models.features import FINE
 from tarbox.models.tar import Tar, TarConfig
 from tarbox.query.templates import TEMPLATES
 

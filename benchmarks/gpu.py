@@ -37,7 +37,7 @@ from tarbox.evaluation.metrics import Bootstrap, Results, measure
 from tarbox.models.counting import Counting
 from tarbox.models.saved import open_run
 from tarbox.training.events import EpochEnded, Event, Validated
-from tarbox.training.session import Surroundings, lessons_of, start
+from tarbox.training.session import Listeners, data_of, start
 from tarbox.training.settings import Settings, read_assignments, read_recipe, resolve
 
 PUBLISHED = {"entity": 0.196, "concept": 0.524}
@@ -73,11 +73,11 @@ class Report:
 
 def run_throughput(options: argparse.Namespace, report: Report) -> None:
     """Dot products and fuzzy sets, d = 256, m = 4: at least 1,000,000 and 600,000 samples/s are wanted."""
-    lessons = replace(lessons_of(open_benchmark(SCRATCH / "yago4")), valid=None)
+    data = replace(data_of(open_benchmark(SCRATCH / "yago4")), valid=None)
     for batch in options.batches:
         for model in ("dot", "fuzzy"):
             settings = throughput.choose(model, batch, 256, options.throughput_set)
-            speed = throughput.measure(f"{model} {batch}", settings, lessons, options.throughput_seconds)
+            speed = throughput.measure(f"{model} {batch}", settings, data, options.throughput_seconds)
             report.add("throughput", speed.name, throughput.show(speed), asdict(speed))
             release()
 
@@ -150,7 +150,7 @@ def train_and_report(
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         try:
-            state = start(folder, run, settings, Surroundings([collect(curve, speeds)]))
+            state = start(folder, run, settings, Listeners([collect(curve, speeds)]))
         except TarboxError as error:
             report.add(section, name, f"failed: {error}", None)
             return None

@@ -41,8 +41,8 @@ from tarbox.models.counting import Counting
 from tarbox.models.saved import open_run
 from tarbox.models.scorer import Predictor
 from tarbox.query.templates import TEMPLATES
-from tarbox.training.events import Event, Finished, Phase, Validated
-from tarbox.training.session import Surroundings, start
+from tarbox.training.events import Event, Finished, PartBegan, Validated
+from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
 EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
@@ -80,7 +80,7 @@ def work(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         began = time.monotonic()
-        start(SCRATCH / name, run, settings, Surroundings([tell(f"{name} {seed}", began)]))
+        start(SCRATCH / name, run, settings, Listeners([tell(f"{name} {seed}", began)]))
         trained = time.monotonic() - began
         size = (run / "model.safetensors").stat().st_size
         began = time.monotonic()
@@ -133,8 +133,8 @@ def tell(name: str, began: float) -> Callable[[Event], None]:
     """A listener that says on stderr which part of training begins, and after how many seconds."""
 
     def listen(event: Event) -> None:
-        if isinstance(event, Phase | Validated | Finished):
-            about = event.name if isinstance(event, Phase) else type(event).__name__
+        if isinstance(event, PartBegan | Validated | Finished):
+            about = event.part if isinstance(event, PartBegan) else type(event).__name__
             print(f"    {name}: {time.monotonic() - began:.0f} s: {about}", file=sys.stderr, flush=True)
 
     return listen

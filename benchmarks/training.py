@@ -21,9 +21,10 @@ from pathlib import Path
 import torch
 
 from tarbox.benchmark.folder import open_benchmark
+from tarbox.models.learning.seam import TrainingData
+from tarbox.training.context import engine_of
 from tarbox.training.hardware import Hardware, numerics, open_hardware
-from tarbox.training.loop import Lessons, build_engine
-from tarbox.training.session import lessons_of
+from tarbox.training.session import data_of
 from tarbox.training.settings import Settings, read_assignments, resolve
 from tarbox.training.step import Engine
 
@@ -46,14 +47,14 @@ class Speed:
     memory_gb: float
 
 
-def measure(name: str, settings: Settings, lessons: Lessons, seconds: float) -> Speed:
+def measure(name: str, settings: Settings, data: TrainingData, seconds: float) -> Speed:
     """Run both loops for about so many seconds each."""
     hardware = open_hardware(settings.hardware)
     with numerics(hardware):
         if hardware.cuda:
             torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
-        engine = build_engine(settings, lessons, hardware)
+        engine = engine_of(settings, data, hardware)
         engine.portions.begin(settings.seed, 0, 0)
         step = engine.runner(hardware)
         for _ in range(WARM_UP):
@@ -63,18 +64,18 @@ def measure(name: str, settings: Settings, lessons: Lessons, seconds: float) -> 
         per_step = _time(step, hardware, seconds)
         memory = _memory(hardware)
         del step
-        plain = _plain_rate(settings, lessons, hardware, seconds)
+        plain = _plain_rate(settings, data, hardware, seconds)
     rate = engine.portions.samples / per_step
     return Speed(
         name, rate, plain, rate / plain, 1000 * per_step, engine.portions.samples, round(first, 2), round(memory, 2)
     )
 
 
-def _plain_rate(settings: Settings, lessons: Lessons, hardware: Hardware, seconds: float) -> float:
+def _plain_rate(settings: Settings, data: TrainingData, hardware: Hardware, seconds: float) -> float:
     """Samples per second of the plain loop."""
-    engine = build_engine(settings, lessons, hardware)
+    engine = engine_of(settings, data, hardware)
     engine.portions.begin(settings.seed, 0, 0)
-    optimizer = torch.optim.Adam(engine.model.parameters(), lr=settings.optimizer.rate)
+    optimizer = torch.optim.Adam(engine.module.parameters(), lr=settings.optimizer.rate)
     per_pass = _time(lambda: _plain_pass(engine, optimizer), hardware, seconds)
     return engine.portions.samples / per_pass
 
@@ -84,7 +85,7 @@ def _plain_pass(engine: Engine, optimizer: torch.optim.Adam) -> None:
     rows = engine.portions.advance()
     for source, own in zip(engine.portions.sources, rows, strict=True):
         draw = source.draw(own, engine.sampler)
-        loss = source.loss(engine.model, draw, engine.objective)
+        loss = source.loss(engine.module, draw, engine.objective)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -135,11 +136,11 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="any setting, as for `tarbox train`")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    lessons = replace(lessons_of(open_benchmark(options.benchmark)), valid=None)
+    data = replace(data_of(open_benchmark(options.benchmark)), valid=None)
     speeds = []
     for model in options.model or sorted(VARIANTS):
         settings = choose(model, options.batch, options.dimension, options.set)
-        speeds.append(measure(model, settings, lessons, options.seconds))
+        speeds.append(measure(model, settings, data, options.seconds))
         print(show(speeds[-1]), flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1), encoding="utf-8")

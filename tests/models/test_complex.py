@@ -18,10 +18,10 @@ from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.base import Sizes, Task
 from tarbox.models.complex import Complex, ComplexConfig, Places, conjugate, modulus, multiply
 from tarbox.models.cqd import Cqd, CqdConfig
+from tarbox.models.learning.negatives import NegativesConfig, Sampler
+from tarbox.models.links import LinkSource, link_sources, links_of
 from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, slots, walk
 from tarbox.query.templates import TEMPLATES, template
-from tarbox.training.links import LinkSource, link_sources, links_of
-from tarbox.training.negatives import NegativesConfig, Sampler
 
 SIZES = Sizes(entities=7, concepts=4, relations=2)
 PLACES = Places(SIZES)

@@ -8,9 +8,9 @@ from entity_models import SHAPES, SIZES, VARIANTS, model_of, rows_of
 
 from tarbox.core.errors import ConfigError, QueryError
 from tarbox.models.base import EntityModel, Sizes
+from tarbox.models.learning.objective import margin
 from tarbox.models.registry import MODELS, find_model
 from tarbox.query.algebra import Concept
-from tarbox.training.objective import margin
 
 EVERYONE = slice(0, SIZES.entities)
 EACH = pytest.mark.parametrize("variant", VARIANTS)

@@ -16,7 +16,7 @@ from tarbox.kb.presets import PRESETS
 from tarbox.kb.store import open_store
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
-from tarbox.training.session import Surroundings, start
+from tarbox.training.session import Listeners, start
 from tarbox.training.settings import Settings, read_assignments, resolve
 
 TINY = "tiny_model:Tiny"
@@ -65,8 +65,8 @@ def settings() -> Callable[..., Settings]:
 def train(bench: Path, settings: Callable[..., Settings]) -> Callable[..., State]:
     """Trains the tiny model into a folder."""
 
-    def make(folder: Path, *assignments: str, surroundings: Surroundings | None = None) -> State:
-        return start(bench, folder, settings(*assignments), surroundings or Surroundings())
+    def make(folder: Path, *assignments: str, listeners: Listeners | None = None) -> State:
+        return start(bench, folder, settings(*assignments), listeners or Listeners())
 
     return make
 

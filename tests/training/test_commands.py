@@ -15,13 +15,32 @@ from typer.testing import CliRunner, Result
 from tarbox.cli.ask import ask
 from tarbox.cli.bench import build
 from tarbox.cli.concept import concept
+from tarbox.cli.demo import CONCEPT, QUESTIONS, RECIPE, SUGGESTED, suggestions
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.kb import export_kb, show_kb
 from tarbox.cli.train import train
-from tarbox.cli.training_progress import Narrator, duration
+from tarbox.cli.training_progress import ProgressPrinter, duration
 from tarbox.cli.tune import tune
-from tarbox.core.errors import BenchmarkError, ConfigError, MissingDependency, QueryError, StoreDamaged, StoreMissing
-from tarbox.training.events import EpochEnded, Finished, Started, Ticked, Validated
+from tarbox.core.errors import (
+    BenchmarkError,
+    ConfigError,
+    MissingDependency,
+    QueryError,
+    StoreDamaged,
+    StoreError,
+    StoreMissing,
+)
+from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.training.events import (
+    EpochEnded,
+    Estimated,
+    Finished,
+    PartBegan,
+    PartProgressed,
+    Started,
+    Ticked,
+    Validated,
+)
 from tarbox.training.settings import check_ablations, read_assignments, read_recipe, resolve
 
 SHORT = ["--set", "epochs=2", "--set", "every=1", "--set", "batches.size=1024", "--set", "optimizer.rate=0.02"]
@@ -50,7 +69,7 @@ def run_folder(call: Callable[..., Result], bench: Path, tmp_path_factory: pytes
     folder = tmp_path_factory.mktemp("commands") / "run"
     done = call("train", bench, "-o", folder, *TINY)
     assert done.exit_code == 0
-    assert "2 epochs, all that were asked for; best validation MRR" in done.stdout
+    assert "2 epochs, reached stopping.epochs; best validation MRR" in done.stdout
     return folder
 
 
@@ -71,18 +90,18 @@ def test_evaluating_a_run(call: Callable[..., Result], run_folder: Path) -> None
 def test_what_a_model_lacks_is_said_on_stderr(call: Callable[..., Result], bench: Path, tmp_path: Path) -> None:
     small = ["--model", "gqe", "--set", "dimension=4", "--set", "negatives.count=4", *SHORT, "--set", "every=9"]
     assert (
-        "left out, since the model has no meaning for them: 2in"
+        "left out, since the model does not support them: 2in"
         in call("train", bench, "-o", tmp_path / "run", *small).stderr
     )
     done = call("eval", tmp_path / "run", "--json")
-    assert done.stderr == "left out, since gqe has no meaning for them: 2in\n"
+    assert done.stderr == "left out, since gqe does not support them: 2in\n"
     assert "2in" not in json.loads(done.stdout)["levels"]["entity"]["templates"]
     negated = {"id": "1", "level": "entity", "target": ["<https://tarbox.example/academia#Google>"], "known": []}
     query = "not (inverse <https://tarbox.example/academia#uses> value <https://tarbox.example/academia#Google>)"
     (tmp_path / "negated.jsonl").write_text(json.dumps(negated | {"query": query}))
-    with pytest.raises(BenchmarkError, match="gqe has no meaning for any of these queries"):
+    with pytest.raises(BenchmarkError, match="gqe does not support any of these queries"):
         call("eval", tmp_path / "run", "--queries", tmp_path / "negated.jsonl")
-    with pytest.raises(QueryError, match="gqe has no meaning for 'not'"):
+    with pytest.raises(QueryError, match="gqe does not support negation"):
         call("ask", tmp_path / "run", "not (inverse uses value Google)")
 
 
@@ -198,17 +217,53 @@ def test_tuning(call: Callable[..., Result], bench: Path, tmp_path: Path) -> Non
     assert "best validation MRR" in again.stdout
 
 
-def test_the_narrator_is_sober_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_printer_is_sober_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter(range(0, 1000, 20))
     losses = {"entity": 0.5}
-    with Narrator(clock=lambda: float(next(now))) as narrator:
-        narrator(Started(0, 9, 100, 2048))
-        narrator(Ticked(0, 50, losses, 1000.0, 75.0))
-        narrator(EpochEnded(1, losses, 2048, 3.0, 1000.0, 60.0, 0.1))
-        narrator(Validated(1, 3.0, 0.25, {"entity": 0.2, "concept": 0.3}, True, 0.1))
-        narrator(Finished(1, 3.0, "9 epochs", 1, 0.25))
+    with ProgressPrinter(clock=lambda: float(next(now))) as printer:
+        printer(Started(0, 9, 100, 2048))
+        printer(Ticked(0, 50, losses, 1000.0, 75.0))
+        printer(EpochEnded(1, losses, 2048, 3.0, 1000.0, 60.0, 0.1))
+        printer(Validated(1, 3.0, 0.25, {"entity": 0.2, "concept": 0.3}, True, 0.1))
+        printer(Finished(1, 3.0, "9 epochs", 1, 0.25))
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "training: 9 epochs of 100 steps of 2,048 samples"
     assert "epoch 1: validation MRR entity 20.0, concept 30.0; the best so far" in said
     assert said[-1] == "done after 1 epochs and 3 s: 9 epochs"
     assert duration(7260) == "2 h 1 min"
+
+
+def test_a_silence_is_broken_without_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    with ProgressPrinter(clock=lambda: now[0]) as printer:
+        printer(PartBegan("fitting calibration on held-out facts"))
+        printer.remind()
+        now[0] = 40.0
+        printer.remind()
+        printer(PartProgressed("fitting calibration on held-out facts", 0.25, 90.0))  # a line was said just now
+        printer(Estimated(200.0, 1_500_000_000, 0))
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting calibration on held-out facts",
+        "fitting calibration on held-out facts: 40 s so far",
+        "training will take about 3 min 20 s more, 1.5 GB of memory",
+    ]
+
+
+def test_every_query_of_the_demo_has_answers(store: Path) -> None:
+    kb = KnowledgeBase.load(store)
+    for query in (*(query for _, query in QUESTIONS), SUGGESTED, CONCEPT):
+        assert kb.answer(query).entities, query
+    assert any(SUGGESTED in command for command in suggestions(Path("kb"), Path("run")))
+    assert read_recipe(RECIPE)["model"]["name"] == "credo"
+
+
+def test_a_run_on_a_store_has_nothing_to_be_evaluated_on(
+    call: Callable[..., Result], store: Path, bench: Path, tmp_path: Path
+) -> None:
+    call("train", store, "-o", tmp_path / "run", "--model", "counting")
+    with pytest.raises(BenchmarkError, match=r"nothing was held out .* Build a benchmark .* and train on that, or"):
+        call("eval", tmp_path / "run")
+    with pytest.raises(StoreError, match="was trained on other facts"):
+        call("eval", tmp_path / "run", "--bench", bench)
+    call("train", bench / "store", "-o", tmp_path / "same", "--model", "counting")
+    assert json.loads(call("eval", tmp_path / "same", "--bench", bench, "--json").stdout)["model"] == "counting"

@@ -13,7 +13,7 @@ from tarbox.training.checkpoints import State
 from tarbox.training.events import EpochEnded, Event
 from tarbox.training.failures import TrainingError, explained
 from tarbox.training.run import read_tensors
-from tarbox.training.session import Surroundings
+from tarbox.training.session import Listeners
 
 Train = Callable[..., State]
 EVERY_LOOK = "checkpoints.minutes=0"
@@ -41,7 +41,7 @@ def test_failures_keep_the_last_good_checkpoint(
             f"model.fail={fail}",
             f"model.after={after}",
             EVERY_LOOK,
-            surroundings=Surroundings(clock=ticking),
+            listeners=Listeners(clock=ticking),
         )
     tensors, state = read_tensors(tmp_path / "run" / "last.safetensors")
     assert state["epoch"] + state["step"] > 0
@@ -62,7 +62,7 @@ def test_a_full_disk(train: Train, tmp_path: Path) -> None:
             file.symlink_to("/dev/full")
 
     with pytest.raises(TrainingError, match=r"the disk is full: cannot write to .*run.*Free some space, then run"):
-        train(tmp_path / "run", surroundings=Surroundings([fill]))
+        train(tmp_path / "run", listeners=Listeners([fill]))
 
 
 def test_other_errors_stay_themselves(tmp_path: Path) -> None:

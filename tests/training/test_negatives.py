@@ -15,10 +15,10 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.models.base import Task
+from tarbox.models.learning.batches import BatchConfig, Directions, Positives, QuerySource, Samples, Source
+from tarbox.models.learning.negatives import NegativesConfig, Sampler, Truths, corrupt_answers
+from tarbox.models.learning.sources import build_sources
 from tarbox.query.templates import TEMPLATES
-from tarbox.training.batches import BatchConfig, Directions, Positives, QuerySource, Samples, Source
-from tarbox.training.negatives import NegativesConfig, Sampler, Truths, corrupt_answers
-from tarbox.training.sources import build_sources
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ import torch
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Task
-from tarbox.training.objective import LOSSES, Average, Objective, ObjectiveConfig, PerTask
+from tarbox.models.learning.objective import LOSSES, Average, Objective, ObjectiveConfig, PerTask
 
 CPU = torch.device("cpu")
 PORTIONS = [(Task.CONCEPT, 2), (Task.CONCEPT, 3), (Task.ENTITY, 2), (Task.SUBSUMPTION, 1), (Task.INSTANTIATION, 2)]

@@ -17,7 +17,7 @@ from tarbox.training.checkpoints import State
 from tarbox.training.events import EpochEnded, Event, Started, Ticked, read_metrics
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.run import read_tensors
-from tarbox.training.session import Surroundings, resume, start
+from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, StoppingConfig
 
 Train = Callable[..., State]
@@ -70,14 +70,14 @@ def test_an_interrupt_keeps_a_checkpoint_in_the_middle_of_an_epoch(
     train: Train, tmp_path: Path, number: signal.Signals, ticking: Callable[[], float]
 ) -> None:
     train(tmp_path / "whole")
-    around = Surroundings([Interrupter(1, number)], ticking)
+    around = Listeners([Interrupter(1, number)], ticking)
     with pytest.raises(TrainingInterrupted, match=r"interrupted in epoch 2; to continue, run `tarbox train --resume"):
-        train(tmp_path / "cut", surroundings=around)
+        train(tmp_path / "cut", listeners=around)
     _, state = read_tensors(tmp_path / "cut" / "last.safetensors")
     assert state["epoch"] == 1
     assert state["step"] >= 3
     began: list[Event] = []
-    resume(tmp_path / "cut", {}, Surroundings([began.append]))
+    resume(tmp_path / "cut", {}, Listeners([began.append]))
     assert isinstance(began[0], Started)
     assert began[0].epoch == 1
     assert_same(tmp_path / "whole", tmp_path / "cut")
@@ -91,7 +91,7 @@ def test_a_checkpoint_is_written_on_the_timer(train: Train, tmp_path: Path, tick
             file = tmp_path / "run" / "last.safetensors"
             saved.append(read_tensors(file)[1]["epoch"] if file.exists() else -1)
 
-    train(tmp_path / "run", "checkpoints.minutes=0.05", surroundings=Surroundings([look], ticking))
+    train(tmp_path / "run", "checkpoints.minutes=0.05", listeners=Listeners([look], ticking))
     assert saved == [0, 1, 2, 3]
 
 

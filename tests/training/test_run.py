@@ -10,17 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tarbox.benchmark.building import sample_training_queries
 from tarbox.benchmark.folder import open_benchmark
-from tarbox.core.errors import StoreError, StoreMissing
+from tarbox.benchmark.options import EVALUATION_ONLY
+from tarbox.core.errors import BenchmarkError, StoreError, StoreMissing
+from tarbox.core.ids import Level
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
+from tarbox.kb.store import open_store
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.models.learning.batches import Portions
 from tarbox.models.saved import open_run
+from tarbox.query.templates import TEMPLATES
 from tarbox.service.answers import KNOWN, PREDICTED
 from tarbox.service.reasoner import Reasoner
-from tarbox.training.batches import Portions
 from tarbox.training.checkpoints import State
+from tarbox.training.context import engine_of
 from tarbox.training.events import Event, Finished, Validated, read_metrics
 from tarbox.training.hardware import HardwareConfig, open_hardware
-from tarbox.training.loop import build_engine
-from tarbox.training.session import Surroundings, lessons_of, start
+from tarbox.training.session import Listeners, data_of, start
 from tarbox.training.settings import Settings, read_recipe, resolve
 from tarbox.training.validation import Validator
 
@@ -59,7 +68,7 @@ def test_tar_learns(tar_run: Path, bench: Path) -> None:
     """Validation after training is better than before it, at both levels."""
     benchmark = open_benchmark(bench)
     validator = Validator(benchmark.table("valid"), benchmark.excluded())
-    fresh = build_engine(tar(), lessons_of(benchmark), open_hardware(HardwareConfig("cpu"))).model
+    fresh = engine_of(tar(), data_of(benchmark), open_hardware(HardwareConfig("cpu"))).module
     before, after = validator(fresh), validator(open_run(tar_run).scorer())
     assert after["entity"] > 1.5 * before["entity"]
     assert after["concept"] > 1.2 * before["concept"]
@@ -89,7 +98,7 @@ def test_a_run_folder_holds_what_it_says_and_no_pickle(tar_run: Path) -> None:
 
 def test_the_weights_are_those_of_the_best_validation(train: Train, tmp_path: Path, bench: Path) -> None:
     heard: list[Event] = []
-    state = train(tmp_path / "run", "validation.every=1", surroundings=Surroundings([heard.append]))
+    state = train(tmp_path / "run", "validation.every=1", listeners=Listeners([heard.append]))
     best = max((event for event in heard if isinstance(event, Validated)), key=lambda event: event.mrr)
     assert (state.best, state.best_epoch) == (best.mrr, best.epoch)
     benchmark = open_benchmark(bench)
@@ -100,7 +109,7 @@ def test_the_weights_are_those_of_the_best_validation(train: Train, tmp_path: Pa
 def test_training_stops_when_validation_gets_no_better(train: Train, tmp_path: Path) -> None:
     heard: list[Event] = []
     given = ["validation.every=1", "validation.tolerance=2", "rate=1e-12", "stopping.epochs=50"]
-    state = train(tmp_path / "run", *given, surroundings=Surroundings([heard.append]))
+    state = train(tmp_path / "run", *given, listeners=Listeners([heard.append]))
     assert state.epoch == 3
     assert isinstance(heard[-1], Finished)
     assert heard[-1].reason == "no better validation MRR 2 times in a row"
@@ -118,7 +127,7 @@ def test_bfloat16_trains_too(bench: Path, tmp_path: Path) -> None:
 
 
 def test_an_epoch_passes_every_sample(bench: Path) -> None:
-    engine = build_engine(tar(), lessons_of(open_benchmark(bench)), open_hardware(HardwareConfig("cpu")))
+    engine = engine_of(tar(), data_of(open_benchmark(bench)), open_hardware(HardwareConfig("cpu")))
     portions: Portions = engine.portions
     portions.begin(seed=1, epoch=0, step=0)
     drawn = [portions.advance() for _ in range(portions.steps)]
@@ -133,8 +142,8 @@ def test_a_step_has_no_size_that_depends_on_the_data(bench: Path) -> None:
 
     for projection in ("fuzzy", "dot"):
         given = tar({"model": {"projection": projection}})
-        engine = build_engine(given, lessons_of(open_benchmark(bench)), open_hardware(HardwareConfig("cpu")))
-        engine.model.double()  # which the kernels for processors leave to torch
+        engine = engine_of(given, data_of(open_benchmark(bench)), open_hardware(HardwareConfig("cpu")))
+        engine.module.double()  # which the kernels for processors leave to torch
         with FakeTensorMode(allow_non_fake_inputs=True):
             loss, _ = engine._losses(engine._draw())
             loss.backward()
@@ -148,9 +157,40 @@ def test_counting_is_a_run_at_once(bench: Path, tmp_path: Path) -> None:
     assert reasoner.answer(FIGURE_1, 4).entities
 
 
-def test_a_store_is_divided_inside(store: Path, tmp_path: Path) -> None:
-    start(store, tmp_path / "run", resolve([], "counting"))
-    assert open_benchmark(open_run(tmp_path / "run").benchmark()).protocol == "honest"
+def test_a_store_is_learnt_whole(store: Path, tmp_path: Path, settings: Callable[..., Settings]) -> None:
+    state = start(store, tmp_path / "run", settings("stopping.epochs=1", "batches.size=8192"))
+    assert (state.epoch, state.reason, state.best) == (1, "reached stopping.epochs", None)
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["run"]  # no benchmark beside it
+    run = open_run(tmp_path / "run")
+    assert run.store.manifest["content_hash"] == open_store(store).manifest["content_hash"]
+    source = run.description["source"]
+    assert (source["kind"], source["absolute"]) == ("store", str(store))
+    assert run.scorer().candidates(Level.ENTITY) == len(run.facts.vocabulary.entities)
+    assert not (tmp_path / "run" / "parts").exists()
+    with pytest.raises(BenchmarkError, match=r"nothing was held out .*`tarbox bench build KB -o BENCH`.*--queries"):
+        run.benchmark()
+
+
+def test_the_queries_of_a_store_are_those_of_training(store: Path) -> None:
+    """Of the whole graph, without the templates that are for evaluation alone; the same each time."""
+    facts = Facts.of(
+        Vocabulary.of([f"urn:{name}" for name in "abcdef"], ["urn:C", "urn:D"], ["urn:p"]),
+        [(0, 0, 1), (1, 0, 2), (2, 0, 3), (3, 0, 4), (4, 0, 5), (5, 0, 0)],
+        [(number, number % 2) for number in range(6)],
+    )
+    table = sample_training_queries(facts, 3)
+    assert table is not None
+    assert {"1p", "2p", "3p"} <= set(table.texts("template")) <= set(TEMPLATES) - EVALUATION_ONLY
+    for batch in table.batches():
+        if batch.level is Level.ENTITY:
+            found, _, _ = answer_rows(batch.shape, batch.ids, Index.of(facts))
+            for row in range(len(batch.ids)):
+                asked = [*batch.targets[row], *batch.known[row]]
+                assert sorted(asked) == sorted(found[row])
+    again = sample_training_queries(facts, 3)
+    assert again is not None
+    assert again.texts("id") == table.texts("id")
+    assert sample_training_queries(Facts.of(facts.vocabulary), 3) is None
 
 
 def test_both_lists_with_known_and_predicted_answers(tar_run: Path) -> None:

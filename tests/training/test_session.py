@@ -16,7 +16,7 @@ import torch
 from tarbox.benchmark.building import build_benchmark, find_difference
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.core.errors import ConfigError, StoreError, StoreMissing
+from tarbox.core.errors import ConfigError, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import manifest_bytes, open_store
 from tarbox.kb.vocabulary import Vocabulary
@@ -37,42 +37,21 @@ FEWER = Facts.of(FACTS.vocabulary, [(0, 0, 1), (1, 0, 2), (2, 0, 5)], [(0, 0), (
 
 
 @pytest.fixture
-def divided(tmp_path: Path) -> Path:
-    """A small store that has been trained on; the run is gone, its benchmark is not."""
+def letters(tmp_path: Path) -> Path:
+    """The folder that has a small store, `letters`, in it."""
     write_store(tmp_path / "letters", FACTS)
-    start(tmp_path / "letters", tmp_path / "run", COUNTING)
-    shutil.rmtree(tmp_path / "run")
     return tmp_path
 
 
-def test_the_benchmark_of_a_store_is_used_again(divided: Path) -> None:
-    before = (divided / "run-benchmark" / "manifest.json").stat().st_mtime_ns
-    start(divided / "letters", divided / "run", COUNTING)
-    assert (divided / "run-benchmark" / "manifest.json").stat().st_mtime_ns == before
-
-
-def test_the_benchmark_of_another_store_is_not_trained_on(divided: Path, store: Path) -> None:
-    with pytest.raises(ConfigError, match=r"run-benchmark is not the benchmark .* from other facts .*academia"):
-        start(store, divided / "run", COUNTING)
-    assert not (divided / "run").exists()
-    assert open_benchmark(divided / "run-benchmark").store.facts.counts()["concepts"] == 2  # nothing was replaced
-
-
-def test_nor_that_of_older_facts_or_another_seed(divided: Path) -> None:
-    with pytest.raises(ConfigError, match=r"its seed is 0, not 7\. Name another folder with -o, remove"):
-        start(divided / "letters", divided / "run", resolve([{"seed": 7}], "counting"))
-    write_store(divided / "letters", FEWER)
-    with pytest.raises(ConfigError, match="it was built from other facts"):
-        start(divided / "letters", divided / "run", COUNTING)
-
-
-def test_what_makes_a_benchmark_another(divided: Path) -> None:
-    benchmark, origin = open_benchmark(divided / "run-benchmark"), open_store(divided / "letters")
+def test_what_makes_a_benchmark_another(letters: Path) -> None:
+    origin = open_store(letters / "letters")
+    build_benchmark(FACTS, BenchmarkOptions(), letters / "bench", origin=origin)
+    benchmark = open_benchmark(letters / "bench")
     assert find_difference(benchmark, origin, BenchmarkOptions(workers=7)) is None
     assert find_difference(benchmark, origin, BenchmarkOptions(max_answers=5)) == "its max_answers is 100, not 5"
     some = {"1p": BenchmarkOptions().shapes["1p"]}
     assert find_difference(benchmark, origin, BenchmarkOptions(shapes=some)) == "it was built with other templates"
-    file = divided / "run-benchmark" / "manifest.json"
+    file = letters / "bench" / "manifest.json"
     older = {key: value for key, value in benchmark.manifest.items() if key != "origin"}
     file.write_bytes(manifest_bytes(older))
     told = find_difference(open_benchmark(file.parent), origin, BenchmarkOptions())
@@ -91,15 +70,6 @@ def test_a_refused_device_leaves_the_place_free(bench: Path, tmp_path: Path, set
     assert (tmp_path / "run" / "config.toml").read_text() == before
 
 
-@pytest.mark.parametrize(
-    "setting", ["rank=-3", "candidates=-7", "regularization=-1", "initial=0", "relation_weight=-1"]
-)
-def test_settings_of_credo_are_checked_at_once(setting: str) -> None:
-    name, _, number = setting.partition("=")
-    with pytest.raises(ConfigError, match=f"{name} = {number}"):
-        resolve([read_assignments([f"model.{setting}"], "credo")], "credo")
-
-
 def test_settings_that_a_model_refuses_leave_the_place_free(bench: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="rank is -3"):
         start(bench, tmp_path / "run", resolve([read_assignments(["rank=-3"], "cqd")], "cqd"))
@@ -112,13 +82,6 @@ def test_what_is_there_stays(bench: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"exists and is not empty\. Name another folder"):
         start(bench, tmp_path / "run", resolve([read_assignments(["rank=-3"], "cqd")], "cqd"))
     assert (tmp_path / "run" / "notes.txt").read_text() == "keep me"
-
-
-def test_a_place_that_is_taken_is_said_before_a_store_is_divided(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("a file")
-    with pytest.raises(ConfigError, match="exists and is not empty"):
-        start(store, tmp_path / "run", COUNTING)
-    assert not (tmp_path / "run-benchmark").exists()
 
 
 def test_one_process_trains_a_run(bench: Path, tmp_path: Path) -> None:
@@ -144,14 +107,14 @@ def test_a_disk_without_locks_is_trained_on_too(bench: Path, tmp_path: Path, mon
     assert resume(tmp_path / "run", {}).reason == "there is nothing to train"
 
 
-def test_the_name_of_a_knowledge_base_goes_with_it(divided: Path) -> None:
-    start(divided / "letters", divided / "run", COUNTING)
-    assert Reasoner.load(divided / "run").kb.title == "letters"
-    (divided / "elsewhere").mkdir()
-    shutil.move(divided / "run", divided / "elsewhere" / "run")
-    assert Reasoner.load(divided / "elsewhere" / "run").kb.title == "letters"
-    build_benchmark(FACTS, BenchmarkOptions(), divided / "again", origin=open_store(divided / "letters"))
-    again, unnamed = open_benchmark(divided / "again"), divided / "unnamed"
+def test_the_name_of_a_knowledge_base_goes_with_it(letters: Path) -> None:
+    start(letters / "letters", letters / "run", COUNTING)
+    assert Reasoner.load(letters / "run").kb.title == "letters"
+    (letters / "elsewhere").mkdir()
+    shutil.move(letters / "run", letters / "elsewhere" / "run")
+    assert Reasoner.load(letters / "elsewhere" / "run").kb.title == "letters"
+    build_benchmark(FACTS, BenchmarkOptions(), letters / "again", origin=open_store(letters / "letters"))
+    again, unnamed = open_benchmark(letters / "again"), letters / "unnamed"
     assert again.store.manifest["name"] == "letters"
     build_benchmark(FACTS, BenchmarkOptions(), unnamed)
     older = open_benchmark(unnamed).store.manifest
@@ -165,27 +128,44 @@ def test_a_store_with_a_common_name_is_called_after_its_source(store: Path, tmp_
     assert Reasoner.load(tmp_path / "run").kb.title == "academia"
 
 
-def test_a_resumed_run_takes_its_benchmark_from_a_new_place(divided: Path) -> None:
-    start(divided / "letters", divided / "run", COUNTING)
-    resume(divided / "run", {}, source=divided / "letters")
-    (divided / "run-benchmark").rename(divided / "moved")
+def test_a_resumed_run_takes_its_benchmark_from_a_new_place(letters: Path) -> None:
+    build_benchmark(FACTS, BenchmarkOptions(), letters / "bench")
+    start(letters / "bench", letters / "run", COUNTING)
+    (letters / "bench").rename(letters / "moved")
     with pytest.raises(StoreMissing, match=r"Name its new place: `tarbox eval .*run --bench BENCH`"):
-        resume(divided / "run", {})
-    assert resume(divided / "run", {}, source=divided / "moved").reason == "there is nothing to train"
-    build_benchmark(FEWER, BenchmarkOptions(), divided / "fewer")
+        resume(letters / "run", {})
+    assert resume(letters / "run", {}, source=letters / "moved").reason == "there is nothing to train"
+    build_benchmark(FEWER, BenchmarkOptions(), letters / "fewer")
     with pytest.raises(StoreError, match=r"run was trained on other facts than .*fewer has"):
-        resume(divided / "run", {}, source=divided / "fewer")
+        resume(letters / "run", {}, source=letters / "fewer")
+    with pytest.raises(ConfigError, match=r"run was trained on a benchmark, and .*letters is a store"):
+        resume(letters / "run", {}, source=letters / "letters")
 
 
-def test_a_resumed_run_builds_no_benchmark_and_takes_no_other_queries(divided: Path) -> None:
-    build_benchmark(FACTS, BenchmarkOptions(counts=(20, 5, 5)), divided / "small")
-    start(divided / "small", divided / "again", COUNTING)
-    with pytest.raises(StoreMissing, match=r"is a store, and the benchmark made of it is not at .*again-benchmark"):
-        resume(divided / "again", {}, source=divided / "letters")
-    assert not (divided / "again-benchmark").exists()
-    build_benchmark(FACTS, BenchmarkOptions(counts=(1, 1, 1)), divided / "other")
+def test_a_resumed_run_takes_no_other_queries(letters: Path) -> None:
+    build_benchmark(FACTS, BenchmarkOptions(counts=(20, 5, 5)), letters / "small")
+    start(letters / "small", letters / "run", COUNTING)
+    build_benchmark(FACTS, BenchmarkOptions(counts=(1, 1, 1)), letters / "other")
     with pytest.raises(StoreError, match=r"was trained with other queries than .*other has"):
-        resume(divided / "again", {}, source=divided / "other")
+        resume(letters / "run", {}, source=letters / "other")
+
+
+def test_a_run_on_a_store_needs_the_store_no_more(letters: Path) -> None:
+    start(letters / "letters", letters / "run", COUNTING)
+    write_store(letters / "others", FEWER)
+    with pytest.raises(StoreError, match=r"run was trained on other facts than .*others has"):
+        resume(letters / "run", {}, source=letters / "others")
+    shutil.rmtree(letters / "letters")
+    assert resume(letters / "run", {}).reason == "there is nothing to train"
+
+
+def test_a_run_of_an_older_tarbox_is_refused(letters: Path) -> None:
+    start(letters / "letters", letters / "run", COUNTING)
+    file = letters / "run" / "run.json"
+    older = {key: value for key, value in json.loads(file.read_text()).items() if key not in ("source", "content_hash")}
+    file.write_text(json.dumps(older | {"version": 1, "benchmark": {"relative": "b", "absolute": "/b"}}))
+    with pytest.raises(StoreVersion, match=r"has run format 1, this tarbox reads 2\. Train it again"):
+        open_run(letters / "run")
 
 
 def test_what_is_damaged_is_named(bench: Path, tmp_path: Path) -> None:

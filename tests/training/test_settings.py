@@ -10,11 +10,11 @@ import torch
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes
+from tarbox.models.learning.negatives import NegativesConfig, Sampler
+from tarbox.models.learning.objective import Average
 from tarbox.models.registry import find_model
 from tarbox.models.saved import build_model
 from tarbox.training.hardware import HardwareConfig, open_hardware
-from tarbox.training.negatives import NegativesConfig, Sampler
-from tarbox.training.objective import Average
 from tarbox.training.settings import Settings, read_assignments, read_file, read_recipe, resolve
 from tarbox.training.step import Engine, build_optimizer
 
@@ -74,7 +74,7 @@ def test_mistakes_get_advice(assignment: str, message: str) -> None:
 
 def test_an_untrained_model_has_no_settings() -> None:
     assert resolve([], "counting").model == {"name": "counting"}
-    with pytest.raises(ConfigError, match="the model 'counting' has no settings"):
+    with pytest.raises(ConfigError, match=r"no setting 'model\.dimension'\. Known here: none"):
         resolve([{"model": {"dimension": 3}}], "counting")
 
 

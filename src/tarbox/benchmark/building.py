@@ -14,10 +14,11 @@ import pyarrow as pa
 from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import Benchmark, check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Progress, SampledQueries, sample_all, sampling_graphs
+from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, sample_all, sampling_graphs
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
+from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Ids
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import Manifest, Store
@@ -71,6 +72,21 @@ def build_benchmark(
         details["store"] = {"name": name} if (name := name_of(origin)) is not None else {}
     manifest = write_benchmark(out, split.train, tables, details, {Level.CONCEPT: never})
     return Built(manifest, shortfalls)
+
+
+def sample_training_queries(facts: Facts, seed: int) -> QueryTable | None:
+    """Training queries of a whole graph, nothing of which is held out: as many of each template as a benchmark has.
+
+    None where there are no assertions to ask about. The same facts and seed give the same queries.
+    """
+    if not len(facts.heads):
+        return None
+    wanted = BenchmarkOptions().counts[SPLITS.index("train")]
+    options = BenchmarkOptions(counts=(wanted, 0, 0), seed=seed, workers=os.cpu_count() or 1)
+    index = Index.of(facts)
+    never = np.zeros(len(facts.vocabulary.concepts), np.bool_)
+    never[index.instances.top_concepts()] = True
+    return table_of(sample_all({"train": Ground(index, False, never)}, options))
 
 
 def find_difference(benchmark: Benchmark, origin: Store, options: BenchmarkOptions) -> str | None:

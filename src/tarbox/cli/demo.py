@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from tarbox.service.reasoner import Reasoner
 
-COUNTS: Final = (300, 20, 20)  # queries per template and level: enough for a minute of training
+RECIPE: Final = "credo-small"
 QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
     (
         "Who will be interested in techniques that G. Hinton is investigating and Google is using?",
@@ -25,12 +24,14 @@ QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
         "Person and (worksAt some (University and locatedIn value Canada)) and not (bornIn value Canada)",
     ),
 )
+SUGGESTED: Final = "Company and uses some (introducedBy some Researcher)"
+CONCEPT: Final = "AIResearcher"
 
 
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to build in.")] = Path("demo"),
 ) -> None:
-    """Build the embedded knowledge base `academia`, train on it, and answer questions at both levels."""
+    """Build the embedded knowledge base `academia`, train on all of its facts, and answer questions at both levels."""
     from rich.console import Console
 
     from tarbox.cli.answer_tables import Form, Printer
@@ -40,11 +41,11 @@ def demo(
     from tarbox.kb.presets import PRESETS
 
     console = Console(highlight=False)
-    store, bench, run = output / "academia", output / "bench", output / "run"
+    store, run = output / "academia", output / "run"
     preset = PRESETS["academia"]
     counts = build(preset.sources(None), store, BuildOptions(preset.interpretation)).manifest["counts"]
     console.print(f"Built {store}: " + ", ".join(f"{counts[name]:,} {name}" for name in KINDS) + ".\n")
-    reasoner = _train(store, bench, run, console)
+    reasoner = _train(store, run, console)
     printer = Printer(reasoner.kb, Form.SCREEN, predicts=True)
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
@@ -52,36 +53,38 @@ def demo(
         Question(reasoner.kb, printer, k=12, reasoner=reasoner).put(query)
         console.print()
     console.print(
-        "Known answers follow from the facts it was given. The degree of a predicted one is the probability that it is "
-        "among the facts held out. Go on with:"
+        "Known answers follow from the facts. The degree of a predicted one is the probability that it is true, as far "
+        "as the facts tell. Go on with:"
     )
-    console.print(f"  tarbox ask {run} 'Company and uses some (introducedBy some Researcher)'", style="cyan")
-    console.print(f"  tarbox concept {run} AIResearcher", style="cyan")
-    console.print(f"  tarbox serve {run}", style="cyan")
-    console.print("  tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb", style="cyan")
+    for command in suggestions(store, run):
+        console.print(f"  {command}", style="cyan", soft_wrap=True)
 
 
-def _train(store: Path, bench: Path, run: Path, console: Console) -> Reasoner:
-    """Credo on a small benchmark of the store: a tenth of the facts are held out, so there is something to predict."""
+def suggestions(store: Path, run: Path) -> tuple[str, ...]:
+    """What a person may try next."""
+    return (
+        f"tarbox ask {run} '{SUGGESTED}'",
+        f"tarbox concept {run} {CONCEPT}",
+        f"tarbox serve {run}",
+        f"tarbox bench build {store} -o bench     # holds facts out, to measure how well they are predicted",
+        "tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb && tarbox train my-kb -o my-run",
+    )
+
+
+def _train(store: Path, run: Path, console: Console) -> Reasoner:
+    """Credo on all facts of the store."""
     import shutil
 
-    from tarbox.benchmark.building import build_benchmark
-    from tarbox.benchmark.options import BenchmarkOptions
-    from tarbox.cli.training_progress import Narrator
-    from tarbox.kb.store import open_store
+    from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.service.reasoner import Reasoner
-    from tarbox.training.session import Surroundings, start
+    from tarbox.training.session import Listeners, start
     from tarbox.training.settings import read_recipe, resolve
 
     began = time.monotonic()
-    console.print("Training the reasoner on 90% of the facts; the others are held out to be predicted ...")
+    console.print("Training the reasoner on all facts ...")
     if run.exists():
         shutil.rmtree(run)
-    options = BenchmarkOptions(counts=COUNTS, workers=os.cpu_count() or 1)
-    opened = open_store(store)
-    build_benchmark(opened.facts, options, bench, origin=opened)
-    with Narrator() as narrator:
-        state = start(bench, run, resolve([read_recipe("credo-small")], "credo"), Surroundings([narrator]))
-    best = f": validation MRR {100 * state.best:.1f}" if state.best is not None else ""
-    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s{best}.\n")
+    with ProgressPrinter() as printer:
+        start(store, run, resolve([read_recipe(RECIPE)]), Listeners([printer]))
+    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s.\n")
     return Reasoner.load(run)

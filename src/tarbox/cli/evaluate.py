@@ -158,15 +158,14 @@ def _choose_model(path: Path, model: str | None, device: str) -> EvaluatedModel:
 
 
 def _untrained(model: str) -> EvaluatedModel:
-    from tarbox.models.saved import trainable_class
+    from tarbox.models.registry import find_model
 
-    if trainable_class(model) is not None:
+    kind = find_model(model)
+    if kind.trained:
         raise ConfigError(
             f"{model!r} must be trained first: `tarbox train BENCH -o RUN --model {model}`, then eval RUN"
         )
-    from tarbox.models.registry import find_model
-
-    return EvaluatedModel(model, find_model(model).from_facts)
+    return EvaluatedModel(model, lambda facts: kind.of_arrays(facts, {}, kind.Config(), "cpu"))
 
 
 def _open_run(path: Path, device: str) -> EvaluatedModel | None:
@@ -274,8 +273,8 @@ def _report_left_out(ranked: Ranked, model: str) -> None:
         return
     names = ", ".join(ranked.left_out)
     if len(ranked.table) == 0:
-        raise BenchmarkError(f"{model} has no meaning for any of these queries: {names}")
-    typer.echo(f"left out, since {model} has no meaning for them: {names}", err=True)
+        raise BenchmarkError(f"{model} does not support any of these queries: {names}")
+    typer.echo(f"left out, since {model} does not support them: {names}", err=True)
 
 
 def _calibrate(scorer: Scorer, task: EvaluationTask, model: str) -> Calibration | None:

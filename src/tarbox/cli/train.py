@@ -1,4 +1,4 @@
-"""`tarbox train`: a model from a benchmark or a knowledge base."""
+"""`tarbox train`: a model of all facts of a store, or of the training split of a benchmark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class PrecisionChoice(Enum):
 
 def train(
     source: Annotated[
-        Path | None, typer.Argument(metavar="BENCH|KB", help="A benchmark; a store is divided inside.")
+        Path | None,
+        typer.Argument(metavar="KB|BENCH", help="A store, all facts of which are learnt, or a benchmark."),
     ] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder to write.")],
@@ -57,7 +58,7 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="Everything random comes from it.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Train so many runs, into folders seed-0, seed-1, ...")] = 1,
 ) -> None:
-    """Train a model and keep the weights that are best on validation."""
+    """Train a model on all facts of a store, or on a benchmark: its training split, with validation."""
     hardware: dict[str, object] = {}
     if device is not None:
         hardware["device"] = device
@@ -72,7 +73,7 @@ def train(
         _resume(output, source, set_ or [], options)
         return
     if source is None:
-        raise typer.BadParameter("name a benchmark or a store to train on, or --resume")
+        raise typer.BadParameter("name a store or a benchmark to train on, or --resume")
     if [model, recipe, config] == [None] * 3:
         model = DEFAULT
     if without:
@@ -103,8 +104,8 @@ def _tables(recipe: str | None, config: Path | None, assignments: list[str], mod
 def _start(source: Path, output: Path, tables: list[Table], model: str | None, seeds: int) -> None:
     from dataclasses import replace
 
-    from tarbox.cli.training_progress import Narrator
-    from tarbox.training.session import Surroundings, start
+    from tarbox.cli.training_progress import ProgressPrinter
+    from tarbox.training.session import Listeners, start
     from tarbox.training.settings import check_ablations, resolve
 
     settings = resolve(tables, model or "tar")
@@ -112,25 +113,25 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
     ended: dict[int, State] = {}
     for number in range(settings.seed, settings.seed + seeds):
         folder = output if seeds == 1 else output / f"seed-{number}"
-        with Narrator() as narrator:
-            ended[number] = start(source, folder, replace(settings, seed=number), Surroundings([narrator]))
+        with ProgressPrinter() as printer:
+            ended[number] = start(source, folder, replace(settings, seed=number), Listeners([printer]))
         _report(folder, ended[number])
     if seeds > 1:
         _summarise(output, ended)
 
 
 def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:
-    from tarbox.cli.training_progress import Narrator
+    from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.core.config import merge
     from tarbox.models.saved import open_run
-    from tarbox.training.session import Surroundings, resume
+    from tarbox.training.session import Listeners, resume
     from tarbox.training.settings import read_assignments
 
     if not output.exists():
         raise ConfigError(f"there is no run at {output} to resume")
     changes = merge(read_assignments(assignments, open_run(output).model_name), options)
-    with Narrator() as narrator:
-        state = resume(output, changes, Surroundings([narrator]), source)
+    with ProgressPrinter() as printer:
+        state = resume(output, changes, Listeners([printer]), source)
     _report(output, state)
 
 

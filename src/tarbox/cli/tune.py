@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tune(
-    source: Annotated[Path, typer.Argument(metavar="BENCH|KB", help="A benchmark; a store is divided inside.")],
+    source: Annotated[Path, typer.Argument(metavar="BENCH", help="A benchmark: its valid queries choose.")],
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the search; resumable.")],
     trials: Annotated[int, typer.Option(min=1, help="How many trials in all.")] = 36,

@@ -17,7 +17,7 @@ E entities, C concepts, D dimension.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -27,12 +27,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tarbox.core.errors import QueryError
+from tarbox.core.errors import QueryError, StoreDamaged
 from tarbox.core.ids import Level
+from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.query.algebra import Concept, Exists, Not, Or, Query, slots, walk
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Ids
+    from numpy.typing import NDArray
+
+    from tarbox.kb.facts import Facts, Ids
+    from tarbox.models.learning.batches import Source
 
 Columns: TypeAlias = "dict[str, Tensor]"
 """The ids [B] in the slot of each placeholder."""
@@ -49,7 +53,7 @@ class Task(Enum):
 
 ALL_TASKS = frozenset(Task)
 WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {Not: "'not'", Or: "'or'", Concept: "concepts inside a query", Exists: "relations"}
+    {Not: "negation ('not')", Or: "disjunction ('or')", Concept: "concepts inside a query", Exists: "relations"}
 )
 """How a message calls the kinds of node that a model may lack."""
 
@@ -69,23 +73,45 @@ class Sizes:
         return 2 * self.relations
 
 
-class Trainable(torch.nn.Module, abc.ABC):
-    """What is made from a frozen `Config` and the sizes of a vocabulary, and learns.
+class Trainable(torch.nn.Module, Learner):
+    """What is made from a frozen `Config` and the sizes of a vocabulary, and learns by gradient.
 
-    `tasks` are those it can learn, `recipe` the settings that `tarbox train` takes where none are named. `lacks` are
-    the kinds of node that it has no meaning for: queries with them are left out of training and tables, and an error
-    where a person asks one.
+    Queries with a node that it `lacks` a meaning for are left out of training and tables, and an error where a person
+    asks one.
     """
 
-    Config: ClassVar[type[Any]]
     tasks: ClassVar[frozenset[Task]]
-    recipe: ClassVar[str | None] = None
-    lacks: frozenset[type[Any]] = frozenset()
     sizes: Sizes
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes = sizes
+
+    @classmethod
+    @abc.abstractmethod
+    def build(cls, config: Any, sizes: Sizes) -> Model:
+        """A new model of both levels, on the CPU, with initial values from torch's global generator."""
+
+    @final
+    @classmethod
+    def learn(cls, config: Any, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
+        """The best weights, by gradient steps over the model's own sources."""
+        from tarbox.models.saved import sizes_of
+
+        model = cls.build(config, sizes_of(data.facts)).to(context.device)
+        return context.fit(model, model.sources(data, context))
+
+    @final
+    @classmethod
+    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any, device: str) -> Model:
+        from tarbox.models.saved import sizes_of
+
+        model = cls.build(config, sizes_of(facts))
+        try:
+            model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+        except RuntimeError as error:
+            raise StoreDamaged(str(error).strip().splitlines()[-1].strip()) from None
+        return model.to(device).eval()
 
     def supports(self, shape: Query) -> bool:
         """Whether the model has a meaning for every node of the query."""
@@ -97,7 +123,7 @@ class Trainable(torch.nn.Module, abc.ABC):
         if lacking:
             words = " and ".join(WORDS[kind] for kind in lacking)
             raise QueryError(
-                f"{name or type(self).__name__} has no meaning for {words}. "
+                f"{name or type(self).__name__} does not support {words}. "
                 f"Leave it out, or ask a model that has: {', '.join(models_with(frozenset(lacking)))}."
             )
 
@@ -111,6 +137,19 @@ class Model(Trainable):
 
     tasks: ClassVar[frozenset[Task]] = ALL_TASKS
     asks_typings: ClassVar[bool] = False
+
+    @classmethod
+    def build(cls, config: Any, sizes: Sizes) -> Model:
+        construct: Any = cls
+        model: Model = construct(config, sizes)
+        return model
+
+    def sources(self, data: TrainingData, context: RunContext) -> Sequence[Source]:
+        """What the model learns from; unless it says otherwise, facts and queries for the tasks of the settings."""
+        from tarbox.models.learning.sources import build_sources
+
+        tasks = context.objective.tasks(self.tasks)
+        return build_sources(data.facts, data.queries(), context.batches, tasks, context.device, self)
 
     def candidates(self, level: Level) -> int:
         """How many there are: the entities or the concepts of the vocabulary."""
@@ -141,6 +180,16 @@ class EntityModel(Trainable):
 
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.ENTITY, Task.CONCEPT, Task.INSTANTIATION})
 
+    @final
+    @classmethod
+    def build(cls, config: Any, sizes: Sizes) -> Model:
+        """It answers at both levels by one more hop."""
+        from tarbox.models.one_more_hop import OneMoreHop, enlarged
+        from tarbox.models.registry import name_of
+
+        construct: Any = cls
+        return OneMoreHop(construct(config, enlarged(sizes)), sizes, name_of(cls))
+
     @abc.abstractmethod
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
         """[B, N] the scores of the nodes in a range with a start and a stop, greater is better; without gradient."""
@@ -154,12 +203,7 @@ def models_with(kinds: frozenset[type[Any]]) -> list[str]:
     """The registered models that have a meaning for all of these kinds of node."""
     from tarbox.models.registry import MODELS, find_model
 
-    classes = {name: find_model(name) for name in MODELS}
-    return [
-        name
-        for name, kind in classes.items()
-        if not (isinstance(kind, type) and issubclass(kind, Trainable) and kinds & kind.lacks)
-    ]
+    return [name for name in MODELS if not kinds & find_model(name).lacks]
 
 
 def on_device(ids: Ids | Tensor, device: torch.device) -> Tensor:

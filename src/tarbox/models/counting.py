@@ -6,8 +6,9 @@ Score = the number of training-graph answers that are (instances of) the candida
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,25 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts, Ids
+from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.models.priors import Priors
 from tarbox.query.algebra import Query
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Scores = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Counting:
+class CountingConfig:
+    """Counting has no settings."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Counting(Learner):
     """The counting model of a graph.
 
     >>> from tarbox.kb.vocabulary import Vocabulary
@@ -35,8 +46,20 @@ class Counting:
     array([[0. , 2. , 0.5]])
     """
 
+    Config: ClassVar[type[CountingConfig]] = CountingConfig
+    trained: ClassVar[bool] = False
+
     index: Index
     priors: dict[Level, Priors]
+
+    @classmethod
+    def learn(cls, config: Any, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:  # noqa: ARG003
+        """Nothing: the facts are all it knows."""
+        return {}
+
+    @classmethod
+    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any, device: str) -> Counting:  # noqa: ARG003
+        return cls.from_facts(facts)
 
     @classmethod
     def from_facts(cls, facts: Facts) -> Counting:

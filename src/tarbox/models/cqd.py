@@ -24,10 +24,12 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
 from tarbox.models.base import Columns, Model, Sizes, Task, columns, on_device
 from tarbox.models.complex import Complex, ComplexConfig
+from tarbox.models.learning.seam import RunContext, TrainingData
 from tarbox.query.algebra import Direction, Query
 
 if TYPE_CHECKING:
     from tarbox.kb.arrays import Ids
+    from tarbox.models.learning.batches import Source
 
 _SCORES_AT_A_TIME: Final = 1 << 26
 """Scores held at a time: a block has as many queries as this allows."""
@@ -72,6 +74,16 @@ class Cqd(Model):
         super().__init__(sizes)
         self.config = config
         self.links = Complex(config.links(), sizes)
+
+    def sources(self, data: TrainingData, context: RunContext) -> Sequence[Source]:
+        """Single links alone: no query is made for it."""
+        from tarbox.models.links import link_sources
+
+        return link_sources(data.facts, self.config.candidates, context.device)
+
+    def loss(self, links_B3: Tensor, reached: slice, rivals_K: Tensor | None) -> Tensor:
+        """That of its link predictor."""
+        return self.links.loss(links_B3, reached, rivals_K)
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] degrees, a block of queries at a time."""

@@ -111,4 +111,4 @@ class _Points:
         return self.model.attention.combine(torch.stack(list(operands)))
 
     def complement(self, operand: Tensor) -> Tensor:
-        raise QueryError(f"gqe has no meaning for 'not' (over {len(operand)} queries)")
+        raise QueryError(f"gqe does not support negation (over {len(operand)} queries)")

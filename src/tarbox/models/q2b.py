@@ -138,5 +138,5 @@ class _Boxes:
 
     def complement(self, operand: Box) -> Box:
         raise QueryError(
-            f"a complement is no box: q2b has no meaning for 'not' (over {len(operand.centre_BD)} queries)"
+            f"a complement is no box: q2b does not support negation (over {len(operand.centre_BD)} queries)"
         )

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tarbox.models.base import Trainable
-    from tarbox.models.scorer import Untrained
+    from tarbox.models.learning.seam import Learner
 
-ModelClass: TypeAlias = "Untrained | type[Trainable]"
+ModelClass: TypeAlias = "type[Learner]"
 
 MODELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "beta": "tarbox.models.beta:Beta",
         "counting": "tarbox.models.counting:Counting",
         "cqd": "tarbox.models.cqd:Cqd",
-        "credo": "tarbox.models.credo:Credo",
+        "credo": "tarbox.models.credo.model:Credo",
         "fuzzqe": "tarbox.models.fuzzqe:FuzzQe",
         "gqe": "tarbox.models.gqe:Gqe",
         "q2b": "tarbox.models.q2b:Q2b",
@@ -33,8 +32,8 @@ MODELS: Final[Mapping[str, str]] = MappingProxyType(
 """Where each registered model is: `package.module:Class`, the form that users name their own models by."""
 
 
-def find_model(name: str) -> Any:
-    """The class of the model called `name`, registered or `package.module:Class`: a `ModelClass`.
+def find_model(name: str) -> ModelClass:
+    """The class of the model called `name`, registered or `package.module:Class`.
 
     >>> find_model("counting").__name__
     'Counting'
@@ -44,7 +43,8 @@ def find_model(name: str) -> Any:
     if ":" in name:
         return _check(name, _load(name))
     if name in MODELS:
-        return _load(MODELS[name])
+        found: ModelClass = _load(MODELS[name])
+        return found
     near = get_close_matches(name, MODELS, 1)
     advice = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(sorted(MODELS))}."
     raise ConfigError(f"no model {name!r}. {advice}")
@@ -60,21 +60,25 @@ def _load(address: str) -> Any:
         raise ConfigError(f"no model {address!r}: {error}. Write a registered name or package.module:Class.") from None
 
 
-def _check(address: str, found: Any) -> Any:
-    """What a user names as a model, if it can be one: from the facts, or by training."""
-    if callable(getattr(found, "from_facts", None)):
-        return found
-    if not isinstance(found, type) or not _is_trained(found):
+def name_of(kind: type[Any]) -> str:
+    """What messages call a model class: its registered name, else its address.
+
+    >>> name_of(find_model("counting"))
+    'counting'
+    """
+    address = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, place in MODELS.items() if place == address), address)
+
+
+def _check(address: str, found: Any) -> ModelClass:
+    """What a user names as a model, if it is one."""
+    from tarbox.models.learning.seam import Learner
+
+    if not isinstance(found, type) or not issubclass(found, Learner):
         raise ConfigError(
-            f"{address!r} is no model: it neither extends tarbox.models.base.Model or EntityModel nor has from_facts."
+            f"{address!r} is no model: it extends neither tarbox.models.base.Model nor EntityModel, "
+            "nor tarbox.models.learning.seam.Learner."
         )
     if inspect.isabstract(found) or not is_dataclass(getattr(found, "Config", None)):
         raise ConfigError(f"{address!r} is no complete model: it lacks a method of its base class, or a Config.")
     return found
-
-
-def _is_trained(kind: type[Any]) -> bool:
-    from tarbox.models.base import Trainable
-    from tarbox.models.scorer import Rehearsed
-
-    return issubclass(kind, Trainable | Rehearsed)

@@ -3,17 +3,19 @@
 ::
 
     RUN/
-      run.json            model, protocol, vocabulary hash, content hash of the store, where the benchmark is
+      run.json            model, vocabulary hash, content hash of the store, and the source: a store or a benchmark
       config.toml         every setting, resolved; `tarbox train --config` reads it
       provenance.json     commit, versions, seed, hardware
       metrics.jsonl       one line per epoch and per validation
-      model.safetensors   the best weights (a model that needs no training has none)
+      model.safetensors   the arrays of the model: its best weights
       last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch
+      parts/              what training has finished so far; gone when the run is complete
       store/              the training store (hard links where the disk allows): a run answers questions by itself
       curves.png          the learning curves
 
-A run holds its store, so it can be moved and asked anywhere; the benchmark it only names, by a path relative to the
-run and an absolute one. Nothing here is a pickle.
+A run holds its store, so it can be moved and asked anywhere; its source it only names, by a path relative to the run
+and an absolute one. A run on a store has learnt all of its facts; one on a benchmark those of its training split. A run
+is complete when model.safetensors is there and parts/ is not. Nothing here is a pickle.
 """
 
 from __future__ import annotations
@@ -28,24 +30,26 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
 from tarbox.core.config import read_config
-from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing, StoreVersion
+from tarbox.core.errors import BenchmarkError, StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import MANIFEST, Store, open_store
 from tarbox.models.registry import find_model
-from tarbox.models.scorer import Rehearsed, Scorer
+from tarbox.models.scorer import Scorer
 
 if TYPE_CHECKING:
     from tarbox.models.base import Model, Sizes, Trainable
 
 FORMAT: Final = "tarbox-run"
-VERSION: Final = 1
+VERSION: Final = 2
 RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
 STORE: Final = "store"
-LEARNT: Final = ("train", "valid", "tuning")
+BENCHMARK: Final = "benchmark"
+"""A kind of source, beside `STORE`."""
+LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
-_DESCRIBED: Final = ("version", "model", "vocabulary_hash", "benchmark")
+_DESCRIBED: Final = ("version", "model", "vocabulary_hash", "content_hash", "source")
 
 
 @final
@@ -66,9 +70,20 @@ class SavedRun:
     def facts(self) -> Facts:
         return self.store.facts
 
+    @property
+    def on_store(self) -> bool:
+        """Whether the run has learnt all facts of a store: nothing was held out then."""
+        return bool(self.description["source"]["kind"] == STORE)
+
     def benchmark(self) -> Path:
         """Where the benchmark is that the run was trained on, by its relative path first; no other is accepted."""
-        named = self.description["benchmark"]
+        named = self.description["source"]
+        if self.on_store:
+            raise BenchmarkError(
+                f"{self.path} has learnt all facts of {named['absolute']}: nothing was held out that it could be "
+                "evaluated on. Build a benchmark (`tarbox bench build KB -o BENCH`) and train on that, or name queries "
+                "with --queries FILE, or a benchmark of the same training facts with --bench BENCH."
+            )
         places = [self.path / str(named["relative"]), Path(str(named["absolute"]))]
         for place in places:
             if is_benchmark(place):
@@ -92,52 +107,29 @@ class SavedRun:
     def check_benchmark(self, benchmark: Benchmark) -> None:
         """Refuse a benchmark whose training facts are not the run's: it may ask for what the run has learnt."""
         check_vocabulary(self.path, self.description["vocabulary_hash"], benchmark.store)
-        content_hash = benchmark.store.manifest["content_hash"]
-        if self.description.get("content_hash", content_hash) != content_hash:
+        self.check_facts(benchmark.store, benchmark.path)
+
+    def check_facts(self, store: Store, named: Path) -> None:
+        """Refuse a store with other facts than the run has learnt; `named` is where a user knows it to be."""
+        if self.description["content_hash"] != store.manifest["content_hash"]:
             raise StoreError(
-                f"{self.path} was trained on other facts than {benchmark.path} has. "
-                "Use the benchmark it was trained on, or train again."
+                f"{self.path} was trained on other facts than {named} has. Use what it was trained on, or train again."
             )
 
     def scorer(self, device: str = "cpu") -> Scorer:
         """The trained model, ready to score."""
-        kind = find_model(self.model_name)
-        if isinstance(kind, type) and issubclass(kind, Rehearsed):
-            return self._assemble(kind)
-        if not isinstance(kind, type) or not _is_trainable(kind):
-            untrained: Scorer = kind.from_facts(self.facts)
-            return untrained
-        return self._load(kind, device)
-
-    def _weights(self) -> Path:
-        file = self.path / WEIGHTS
-        if not file.exists():
-            raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
-        return file
-
-    def _assemble(self, kind: type[Rehearsed]) -> Scorer:
         import safetensors.numpy
 
-        file = self._weights()
+        kind, file = find_model(self.model_name), self.path / WEIGHTS
+        if not file.exists():
+            raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
+        config = read_config(kind.Config, own_settings(self.settings.get("model", {})), "model")
         try:
-            arrays = safetensors.numpy.load_file(file)
-            return kind.of_arrays(self.facts, arrays, read_config(kind.Config, _own(self.settings["model"]), "model"))
-        except (safetensors.SafetensorError, KeyError) as error:
+            return kind.of_arrays(self.facts, safetensors.numpy.load_file(file), config, device)
+        except (safetensors.SafetensorError, KeyError, StoreDamaged) as error:
             raise StoreDamaged(f"{file} does not hold this model: {error}") from None
         except StoreVersion as error:
             raise StoreVersion(f"{self.path}: {error}") from None
-
-    def _load(self, kind: type[Trainable], device: str) -> Model:
-        import safetensors.torch
-
-        file = self._weights()
-        model = build_model(kind, self.settings.get("model", {}), sizes_of(self.facts))
-        try:
-            model.load_state_dict(safetensors.torch.load_file(file, device="cpu"))
-        except (RuntimeError, safetensors.SafetensorError) as error:
-            reason = str(error).strip().splitlines()[-1].strip()
-            raise StoreDamaged(f"{file} does not hold this model: {reason}") from None
-        return model.to(device).eval()
 
 
 def checksums(benchmark: Benchmark) -> dict[str, str]:
@@ -180,8 +172,6 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
     if not is_run(folder):
         raise StoreMissing(f"no run at {folder}: {what_is_at(folder)}. Train one with `tarbox train BENCH -o RUN`.")
     description = _read_description(folder / RUN)
-    if description["version"] != VERSION:
-        raise StoreError(f"{folder} has run format {description['version']}, this tarbox reads {VERSION}.")
     settings = _read_settings(folder / CONFIG)
     store = open_store(folder / STORE)
     check_vocabulary(folder, description["vocabulary_hash"], store)
@@ -193,6 +183,10 @@ def _read_description(file: Path) -> Mapping[str, Any]:
         found = json.loads(file.read_bytes())
     except ValueError as error:
         raise StoreDamaged(f"{file} is damaged: {error}. Train the run again, or take the file from a copy.") from None
+    if isinstance(found, dict) and found.get("version", VERSION) != VERSION:
+        raise StoreVersion(
+            f"{file.parent} has run format {found['version']}, this tarbox reads {VERSION}. Train it again."
+        )
     missing = [key for key in _DESCRIBED if not isinstance(found, dict) or key not in found]
     if missing:
         raise StoreDamaged(f"{file} is damaged: it has no {missing[0]!r}. Train the run again.")
@@ -222,27 +216,12 @@ def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
         )
 
 
-def trainable_class(name: str) -> type[Trainable] | type[Rehearsed] | None:
-    """The model class where it is one that is trained; None for one that needs no training."""
-    found = find_model(name)
-    return found if isinstance(found, type) and (issubclass(found, Rehearsed) or _is_trainable(found)) else None
-
-
 def build_model(kind: type[Trainable], table: Mapping[str, Any], sizes: Sizes) -> Model:
     """A new model from the table `[model]` of the settings; one of entities alone answers by one more hop."""
-    from tarbox.models.base import EntityModel
-    from tarbox.models.one_more_hop import OneMoreHop, enlarged
-
-    config = read_config(kind.Config, _own(table), "model")
-    construct: Any = kind
-    if issubclass(kind, EntityModel):
-        inner: EntityModel = construct(config, enlarged(sizes))
-        return OneMoreHop(inner, sizes, str(table.get("name", kind.__name__)))
-    model: Model = construct(config, sizes)
-    return model
+    return kind.build(read_config(kind.Config, own_settings(table), "model"), sizes)
 
 
-def _own(table: Mapping[str, Any]) -> dict[str, Any]:
+def own_settings(table: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a model without its name."""
     return {key: value for key, value in table.items() if key != "name"}
 
@@ -252,9 +231,3 @@ def sizes_of(facts: Facts) -> Sizes:
 
     vocabulary = facts.vocabulary
     return Sizes(len(vocabulary.entities), len(vocabulary.concepts), len(vocabulary.relations))
-
-
-def _is_trainable(kind: type[Any]) -> bool:
-    from tarbox.models.base import Trainable
-
-    return issubclass(kind, Trainable)

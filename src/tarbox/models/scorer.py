@@ -7,22 +7,20 @@ into scores. Nothing is kept on the model during a call, so requests can share i
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
-from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.facts import Ids
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
     from tarbox.execution.graph import Index
-    from tarbox.models.probabilities import FactProbabilities, ProbabilityAlgebra
+    from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra
 
 Floats = NDArray[np.float32]
 
@@ -102,27 +100,3 @@ class Predictor(Scorer, Protocol):
     def algebra(self, columns: dict[str, Ids], rows: int) -> ProbabilityAlgebra:
         """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
         ...
-
-
-class Untrained(Protocol):
-    """A class of models that need no training: the facts are all they know."""
-
-    def from_facts(self, facts: Facts) -> Scorer:
-        """The model of these (training) facts."""
-        ...
-
-
-class Rehearsed(abc.ABC):
-    """A model that is put together from trained parts (`tarbox.training.reasoning`): facts, and arrays of its own.
-
-    `recipe` names the settings that `tarbox train` takes where none are named.
-    """
-
-    Config: ClassVar[type[Any]]
-    tasks: ClassVar[frozenset[Any]] = frozenset()
-    recipe: ClassVar[str | None] = None
-
-    @classmethod
-    @abc.abstractmethod
-    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any) -> Scorer:
-        """The model of a run."""

@@ -151,7 +151,7 @@ class TranslationAlgebra:
         return _together(self.join(torch.cat([operand.alternatives for operand in operands])), operands, "or")
 
     def complement(self, operand: Vectors) -> Vectors:
-        raise QueryError(f"translation has no meaning for 'not' (over {operand.size} names): use fuzzy sets")
+        raise QueryError(f"translation does not support negation (over {operand.size} names): use fuzzy sets")
 
 
 def xavier(network: nn.Module) -> None:

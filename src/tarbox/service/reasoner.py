@@ -186,11 +186,11 @@ class Reasoner:
 
 def title_of(saved: SavedRun) -> str:
     """The name of a run's knowledge base: as the run says, else its store, which older ones do not: then by folders."""
-    benchmark = Path(str(saved.description["benchmark"]["absolute"]))
+    source = Path(str(saved.description["source"]["absolute"]))
     names = [
         str(saved.description.get("title", "")),
         name_of(saved.store) or "",
-        *(folder.name for folder in (benchmark, saved.path.resolve(), benchmark.parent)),
+        *(folder.name for folder in (source, saved.path.resolve(), source.parent)),
     ]
     return next((name for name in names if name not in UNTOLD), saved.path.name)
 

@@ -38,8 +38,8 @@ class State:
 
 def snapshot(engine: Engine, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """(tensors, state) of a checkpoint: weights, Adam's moments, random states, the sums of losses, the place."""
-    tensors = {MODEL + name: tensor for name, tensor in engine.model.state_dict().items()}
-    for name, parameter in engine.model.named_parameters():
+    tensors = {MODEL + name: tensor for name, tensor in engine.module.state_dict().items()}
+    for name, parameter in engine.module.named_parameters():
         for key, value in engine.optimizer.state.get(parameter, {}).items():
             tensors[f"{OPTIMIZER}{name}/{key}"] = value
     tensors[GENERATOR] = engine.sampler.generator.get_state()
@@ -52,10 +52,10 @@ def restore(engine: Engine, state: State, tensors: Mapping[str, Tensor], about: 
     """Bring an engine and a state to where a checkpoint was written."""
     weights = {name.removeprefix(MODEL): tensor for name, tensor in tensors.items() if name.startswith(MODEL)}
     try:
-        engine.model.load_state_dict(weights)
+        engine.module.load_state_dict(weights)
     except RuntimeError as error:
         raise TrainingError(f"the checkpoint is of another model: {str(error).splitlines()[-1].strip()}") from None
-    for name, parameter in engine.model.named_parameters():
+    for name, parameter in engine.module.named_parameters():
         prefix = f"{OPTIMIZER}{name}/"
         found = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if found:

@@ -24,11 +24,12 @@ from typing import Any, Final, final
 from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.kb.writing import replace_file
-from tarbox.models.saved import CONFIG, is_run, open_run
+from tarbox.models.saved import CONFIG, is_run, open_run, sizes_of
 from tarbox.training.events import METRICS, Event, read_metrics
 from tarbox.training.failures import TrainingInterrupted
+from tarbox.training.hardware import open_hardware
 from tarbox.training.model_specs import ModelSpec, differences
-from tarbox.training.session import Surroundings, resume, start
+from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, read_file, resolve
 
 COMPARISON: Final = "comparison.json"
@@ -197,13 +198,13 @@ def try_job(job: Job, tell: Tell) -> str | None:
 
 def train_job(job: Job, tell: Tell) -> None:
     """Begin the run, or continue it."""
-    around = Surroundings([lambda event: tell(Trained(job, event))])
+    listeners = Listeners([lambda event: tell(Trained(job, event))])
     if job.is_begun():
         table = job.settings.table()
-        resume(job.folder, {key: table[key] for key in ("hardware", "checkpoints")}, around, job.benchmark)
+        resume(job.folder, {key: table[key] for key in ("hardware", "checkpoints")}, listeners, job.benchmark)
         return
     shutil.rmtree(job.folder, ignore_errors=True)  # what a killed process left before it had written run.json
-    start(job.benchmark, job.folder, job.settings, around)
+    start(job.benchmark, job.folder, job.settings, listeners)
 
 
 def explain(error: BaseException) -> str:
@@ -235,7 +236,8 @@ def _join(before: ModelSpec | None, now: ModelSpec, seeds: int) -> ModelSpec:
 def _check_run(job: Job, benchmark: Benchmark) -> None:
     """A run that is there must be the run that is wanted."""
     found = resolve([read_file(job.folder / CONFIG)])
-    _refuse(f"{job.folder} was trained", job.settings.model_name, differences(found, job.settings))
+    wanted = job.settings.resolved(sizes_of(benchmark.store.facts), open_hardware(job.settings.hardware).device)
+    _refuse(f"{job.folder} was trained", job.settings.model_name, differences(found, wanted))
     if open_run(job.folder).description["content_hash"] != benchmark.store.manifest["content_hash"]:
         raise ConfigError(f"{job.folder} was trained on other facts than {benchmark.path} has. Name another folder.")
 

@@ -68,8 +68,10 @@ class Evaluation:
 
     def _outcomes(self, spec: ModelSpec, table: QueryTable, failures: Failures) -> list[Outcome]:
         if spec.settings is None:
-            facts = self.plan.benchmark.store.facts
-            return [self._evaluate(None, spec.name, table, lambda: find_model(spec.model).from_facts(facts))]
+            facts, kind = self.plan.benchmark.store.facts, find_model(spec.model)
+            return [
+                self._evaluate(None, spec.name, table, lambda: kind.of_arrays(facts, {}, kind.Config(), self._device()))
+            ]
         return [self._outcome(job, table, failures.get((job.label, job.seed))) for job in self.plan.jobs_of(spec)]
 
     def _outcome(self, job: Job, table: QueryTable, failure: str | None) -> Outcome:

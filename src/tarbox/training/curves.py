@@ -17,18 +17,26 @@ CURVES: Final = "curves.png"
 
 def draw_curves(run: Path) -> None:
     """Two panels: the loss of each task, and the validation MRR of each level, by epoch."""
+    epochs, validations = _lines(run)
+    if not epochs and not validations:  # a model that has nothing to learn has no curves
+        return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    lines = read_metrics(run)
-    epochs = [line for line in lines if line["event"] == "epoch"]
-    validations = [line for line in lines if line["event"] == "validation"]
     figure = Figure(figsize=(8.0, 3.2), layout="constrained")
     FigureCanvasAgg(figure)
     losses, ranks = figure.subplots(1, 2)
     _draw(losses, "loss per task", epochs, "losses")
     _draw(ranks, "validation MRR", validations, "levels")
     figure.savefig(run / CURVES, dpi=130)
+
+
+def _lines(run: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(the epochs, the validations); of a model that is trained in parts, the epochs of the last part."""
+    lines = read_metrics(run)
+    epochs, validations = ([line for line in lines if line["event"] == event] for event in ("epoch", "validation"))
+    last = epochs[-1].get("part") if epochs else None
+    return [line for line in epochs if line.get("part") == last], validations
 
 
 def _draw(panel: Axes, title: str, lines: Sequence[Mapping[str, Any]], key: str) -> None:

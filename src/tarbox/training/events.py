@@ -18,6 +18,7 @@ class Started:
     """Training begins, or begins again, after so many epochs.
 
     `left_out` names the templates that the model has no meaning for: it neither learns them nor is validated on them.
+    `part` is the stage of a model that is trained in parts.
     """
 
     epoch: int
@@ -25,12 +26,16 @@ class Started:
     steps: int
     samples: int
     left_out: tuple[str, ...] = ()
+    part: str = ""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """About once a second within an epoch: how far it is, and the mean loss of each task so far."""
+    """About once a second within an epoch: how far it is, and the mean loss of each task so far.
+
+    `seconds_left` is an estimate for the whole training.
+    """
 
     epoch: int
     step: int
@@ -51,6 +56,7 @@ class EpochEnded:
     samples_per_second: float
     seconds_left: float
     rate: float
+    part: str = ""
 
 
 @final
@@ -80,13 +86,33 @@ class Finished:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """A run that has parts begins the next one; `name` says what it is about."""
+class PartBegan:
+    """A model that is trained in parts begins the next one."""
 
-    name: str
+    part: str
 
 
-Event = Started | Ticked | EpochEnded | Validated | Finished | Phase
+@final
+@dataclass(frozen=True, slots=True)
+class PartProgressed:
+    """This share (0 to 1) of a part is done; the estimate is for the whole training, None as long as there is none."""
+
+    part: str
+    done: float
+    seconds_left: float | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Told once, after the first steps: how long the whole training takes, and the memory in use, in bytes."""
+
+    seconds: float
+    host_bytes: int
+    device_bytes: int
+
+
+Event = Started | Ticked | EpochEnded | Validated | Finished | PartBegan | PartProgressed | Estimated
 Listener = Callable[[Event], None]
 
 _NAMES: Final[Mapping[type[Any], str]] = {EpochEnded: "epoch", Validated: "validation", Finished: "end"}
@@ -96,20 +122,30 @@ _NAMES: Final[Mapping[type[Any], str]] = {EpochEnded: "epoch", Validated: "valid
 class MetricsFile:
     """Appends a line of JSON for every epoch, validation and end; each is on disk before the next step begins."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
-        """Lines about epochs after `keep` are dropped: a resumed run makes them again."""
-        self._path = folder / METRICS
-        if self._path.is_file():
-            lines = read_metrics(folder)
-            kept = [line for line in lines if line["epoch"] <= keep and line["event"] != "end"]
-            if len(kept) < len(lines):
-                self._path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+    def __init__(self, folder: Path) -> None:
+        """A run that trains has not ended: the line that says so is dropped."""
+        self._folder, self._path = folder, folder / METRICS
+        self._keep(lambda line: line["event"] != "end")
 
     def __call__(self, event: Event) -> None:
         name = _NAMES.get(type(event))
-        if name is not None:
+        if isinstance(event, Started):
+            self._drop_after(event)
+        elif name is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"event": name, **asdict(event)}) + "\n")
+
+    def _drop_after(self, begun: Started) -> None:
+        """A part that begins again makes the lines about its later epochs again, and what follows it its own."""
+        if begun.part:
+            self._keep(lambda line: line["event"] != "validation")  # the whole is validated after its parts
+        self._keep(lambda line: line.get("part", "") != begun.part or line["epoch"] <= begun.epoch)
+
+    def _keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        lines = read_metrics(self._folder) if self._path.is_file() else []
+        kept = [line for line in lines if wanted(line)]
+        if len(kept) < len(lines):
+            self._path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -144,7 +180,7 @@ class TensorBoard:
                 self._write({"samples per second": event.samples_per_second, "rate": event.rate}, event.epoch)
             case Validated():
                 self._write({f"mrr/{level}": mrr for level, mrr in event.levels.items()}, event.epoch)
-            case Started() | Ticked() | Finished() | Phase():
+            case _:
                 pass
 
     def __enter__(self) -> TensorBoard:

@@ -4,7 +4,8 @@
 
     TarboxError
     └── TrainingError            training cannot go on; the last good checkpoint is kept
-        └── TrainingInterrupted  someone asked it to stop
+        ├── TrainingInterrupted  someone asked it to stop
+        └── MemoryShortage       it cannot fit, and has not begun
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Final, final
 import torch
 
 from tarbox.core.errors import TarboxError
+from tarbox.training.memory import in_words
 
 _DISK: Final = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up"}
-_CPU_MEMORY: Final = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory")
+_CPU_MEMORY: Final = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "std::bad_alloc")
 
 
 class TrainingError(TarboxError):
@@ -33,16 +35,20 @@ class TrainingInterrupted(TrainingError):
     """Training was asked to stop; a checkpoint was written."""
 
 
+class MemoryShortage(TrainingError):
+    """Training cannot fit into memory; nothing has been learnt yet."""
+
+
 @contextmanager
-def explained(run: Path) -> Iterator[None]:
-    """Turns a lack of memory or of disk space into a `TrainingError`."""
+def explained(run: Path, smaller: str = "model.dimension=128") -> Iterator[None]:
+    """Turns a lack of memory or of disk space into a `TrainingError`; `smaller` sets a smaller model."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise out_of_memory(run) from error
+        raise out_of_memory(run, smaller) from error
     except RuntimeError as error:
         if any(mark in str(error) for mark in _CPU_MEMORY):
-            raise out_of_memory(run) from error
+            raise out_of_memory(run, smaller) from error
         raise
     except OSError as error:
         if error.errno not in _DISK:
@@ -51,11 +57,19 @@ def explained(run: Path) -> Iterator[None]:
         raise TrainingError(message) from error
 
 
-def out_of_memory(run: Path) -> TrainingError:
+def out_of_memory(run: Path, smaller: str) -> TrainingError:
     return TrainingError(
         f"out of memory. {kept(run)} Try a smaller step (--set batches.size=1024), a smaller model "
-        "(--set model.dimension=128) or, on a GPU, --precision bf16."
+        f"(--set {smaller}) or, on a GPU, --precision bf16."
     )
+
+
+def require_memory(wanted: int, left: int | None, where: str, advice: str) -> None:
+    """Refuse what wants more bytes than are left (None: not known)."""
+    if left is not None and wanted > left:
+        raise MemoryShortage(
+            f"this training wants {in_words(wanted)} more {where}, and {in_words(left)} are left. {advice}"
+        )
 
 
 def not_a_number(run: Path, epoch: int) -> TrainingError:
@@ -65,8 +79,8 @@ def not_a_number(run: Path, epoch: int) -> TrainingError:
     )
 
 
-def interrupted(run: Path, epoch: int) -> TrainingInterrupted:
-    return TrainingInterrupted(f"interrupted in epoch {epoch}; to continue, {advice(run)}")
+def interrupted(run: Path, where: str) -> TrainingInterrupted:
+    return TrainingInterrupted(f"interrupted in {where}; to continue, {advice(run)}")
 
 
 def kept(run: Path) -> str:

@@ -12,8 +12,16 @@ from typing import Any, Final, final
 import torch
 
 from tarbox.core.errors import ConfigError
+from tarbox.training.memory import available, resident_peak
 
 AUTO: Final = "auto"
+SMALL: Final = 1 << 27
+"""Steps whose largest kernel has fewer operations (`tarbox.training.step.Engine.operations`) run on one thread: threads
+wait for each other at the end of every kernel, and on a busy machine that wait is longer than a small kernel.
+
+Measured on two cores with others at work, ms a step on one thread and on two: tar with 24 portions of 6 million
+operations 400 and 3,300; q2b with 24 of 9 million 5,600 and 8,400; links, one kernel of 197 million 21 and 13, of 268
+million 51 and 29."""
 
 
 class Precision(Enum):
@@ -27,12 +35,20 @@ class Precision(Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class HardwareConfig:
-    """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `compile` uses torch.compile; `graphs` records steps on CUDA."""
+    """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `compile` uses torch.compile; `graphs` records steps on CUDA.
+
+    `threads` are those of a step on the CPU; 0 takes one for small steps and all for others.
+    """
 
     device: str = AUTO
     precision: Precision = Precision.TF32
     compile: bool = False
     graphs: bool = True
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            raise ConfigError(f"hardware.threads is {self.threads}; it must be at least 0")
 
 
 @final
@@ -51,6 +67,17 @@ class Hardware:
         """The precision of a forward pass; nothing is cached, since a recorded step must cast anew each time."""
         wanted = self.config.precision is Precision.BF16
         return torch.autocast(self.device.type, torch.bfloat16, enabled=wanted, cache_enabled=False)
+
+    def memory_used(self) -> tuple[int, int]:
+        """(of the machine, of the device) the most bytes so far."""
+        return resident_peak(), torch.cuda.max_memory_allocated(self.device) if self.cuda else 0
+
+    def memory_left(self) -> tuple[int | None, int | None]:
+        """(of the machine, of the device) the bytes that can still be had; None where it is not known."""
+        if not self.cuda:
+            return available(), None
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return available(), torch.cuda.mem_get_info(self.device)[0] + unused
 
     def synchronize(self) -> None:
         if self.cuda:
@@ -103,3 +130,16 @@ def numerics(hardware: Hardware) -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(before)
         torch.use_deterministic_algorithms(strict, warn_only=warn)
+
+
+@contextmanager
+def threads(hardware: Hardware, operations: int) -> Iterator[None]:
+    """torch's threads while such steps are made: one for small ones. Their number depends on the settings and the step
+    alone, since the sums of floats depend on it."""
+    before = torch.get_num_threads()
+    try:
+        if not hardware.cuda:
+            torch.set_num_threads(hardware.config.threads or (1 if operations < SMALL else before))
+        yield
+    finally:
+        torch.set_num_threads(before)

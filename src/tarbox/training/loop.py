@@ -7,161 +7,174 @@ had never stopped. Losses stay on the device; they are read once an epoch, and a
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, final
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast, final
 
 import torch
+from torch import Tensor, nn
 
-from tarbox.benchmark.tables import QueryTable
-from tarbox.core.ids import Level
-from tarbox.kb.facts import Facts, Ids
-from tarbox.models.base import Model, Task
-from tarbox.models.complex import Complex
-from tarbox.models.registry import find_model
-from tarbox.models.saved import build_model, sizes_of
-from tarbox.training.batches import Portions
+from tarbox.models.base import Task
+from tarbox.models.learning.batches import Portions, Source
+from tarbox.models.learning.negatives import Sampler
+from tarbox.models.learning.objective import Objective
+from tarbox.models.saved import WEIGHTS
+from tarbox.models.scorer import Scorer
 from tarbox.training.checkpoints import State, restore, snapshot
-from tarbox.training.events import EpochEnded, Finished, Listener, Started, Ticked, Validated, tell
-from tarbox.training.failures import StopSignals, explained, interrupted, not_a_number
-from tarbox.training.hardware import Hardware, numerics
-from tarbox.training.links import link_sources
-from tarbox.training.negatives import Sampler
-from tarbox.training.objective import Objective
-from tarbox.training.run import RunFolder
+from tarbox.training.events import EpochEnded, Started, Ticked, Validated
+from tarbox.training.failures import StopSignals, interrupted, not_a_number
+from tarbox.training.hardware import Hardware, numerics, threads
+from tarbox.training.reporting import ProgressReport
+from tarbox.training.run import RunFolder, read_tensors
 from tarbox.training.settings import Settings
-from tarbox.training.sources import build_sources
 from tarbox.training.step import Engine, build_optimizer
 from tarbox.training.stopwatch import Clock, Stopwatch
-from tarbox.training.validation import Validator, left_out
+from tarbox.training.validation import Validator
 
 TICK: Final = 1.0
-"""Seconds between two looks at the losses within an epoch."""
+"""Seconds between two looks at the clock and the losses within an epoch."""
+ALL_EPOCHS: Final = "reached stopping.epochs"
+ALL_MINUTES: Final = "reached stopping.minutes"
+
+
+def build_engine(settings: Settings, module: nn.Module, sources: Sequence[Source], hardware: Hardware) -> Engine:
+    """The module, which is on the device, with its samples and a fresh optimizer."""
+    portions = Portions(sources, settings.batches, hardware.device)
+    objective = Objective.of(settings.objective, portions.describe(), hardware.device)
+    sampler = Sampler(settings.negatives, torch.Generator(hardware.device).manual_seed(settings.seed))
+    return Engine(module, portions, objective, build_optimizer(settings.optimizer, module, hardware), sampler)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Lessons:
-    """What is learnt from, and what is validated on.
+class Fit:
+    """What one fit is: so many epochs, or seconds (0: no limit), written to a folder.
 
-    `tuning` are queries to fit degrees to, with the share of the true answers that they have as targets.
+    `validator` is there where the module is the model itself; `left_out` are the templates that it has no meaning for.
+    `part` is the name of the stage, empty for the model itself.
     """
 
-    facts: Facts
-    train: QueryTable | None = None
-    valid: QueryTable | None = None
-    excluded: Mapping[Level, Ids] = field(default_factory=dict)
-    tuning: tuple[QueryTable, float] | None = None
+    folder: RunFolder
+    epochs: int
+    seconds: float = 0.0
+    part: str = ""
+    validator: Validator | None = None
+    left_out: tuple[str, ...] = ()
 
 
-def build_engine(settings: Settings, lessons: Lessons, hardware: Hardware) -> Engine:
-    """The model with fresh weights, its samples on the device, its optimizer; everything random is from the seed."""
-    torch.manual_seed(settings.seed)
-    kind: type[Model] = find_model(settings.model_name)
-    model = build_model(kind, settings.model, sizes_of(lessons.facts)).to(hardware.device)
-    tasks = settings.objective.tasks(kind.tasks)
-    links = getattr(model, "links", None)
-    if isinstance(links, Complex):
-        sources = link_sources(lessons.facts, links.config.candidates, hardware.device)
-    else:
-        sources = build_sources(lessons.facts, lessons.train, settings.batches, tasks, hardware.device, model)
-    portions = Portions(sources, settings.batches, hardware.device)
-    objective = Objective.of(settings.objective, portions.describe(), hardware.device)
-    sampler = Sampler(settings.negatives, torch.Generator(hardware.device).manual_seed(settings.seed))
-    return Engine(model, portions, objective, build_optimizer(settings.optimizer, model, hardware), sampler)
+def nothing() -> None:
+    pass
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Who is told, who asks to stop, the clock, and what looks again at how much memory there is."""
+
+    report: ProgressReport
+    signals: StopSignals
+    clock: Clock
+    renew_limit: Callable[[], None] = nothing
 
 
 @final
 class Trainer:
-    """One run: `train` begins it or continues it from its last checkpoint."""
+    """One fit: `train` begins it or continues it from its last checkpoint."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        lessons: Lessons,
-        hardware: Hardware,
-        run: RunFolder,
-        listeners: Sequence[Listener] = (),
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self.settings, self.hardware, self.run = settings, hardware, run
-        self.listeners, self.clock = listeners, clock
+    def __init__(self, engine: Engine, settings: Settings, hardware: Hardware, fit: Fit, observers: Observers) -> None:
+        self.engine, self.settings, self.hardware, self.fit = engine, settings, hardware, fit
+        self.report, self.signals, self.clock = observers.report, observers.signals, observers.clock
+        self._renew_limit = observers.renew_limit
         self.state = State()
-        with explained(run.named):
-            self.engine = build_engine(settings, lessons, hardware)
-        self._left_out = left_out(self.engine.model, (lessons.train, lessons.valid))
-        self.validator = None
-        if lessons.valid is not None and len(lessons.valid):
-            self.validator = Validator.of(lessons.valid, lessons.excluded, settings.validation.queries)
-        self._watch = Stopwatch(clock)
+        self._watch = Stopwatch(observers.clock)
 
-    def train(self, resume: bool = False) -> State:
+    def train(self) -> State:
         """Train to the end; raises `TrainingError` where that is impossible, with the last good checkpoint kept."""
-        with explained(self.run.named), numerics(self.hardware), StopSignals() as signals:
-            if resume:
-                restore(self.engine, self.state, *self.run.read_last())
-            steps, samples = self.engine.portions.steps, self.engine.portions.samples
-            began, epochs = self.state.epoch, self.settings.stopping.epochs
-            tell(self.listeners, Started(began, epochs, steps, samples, self._left_out))
-            step = self.engine.runner(self.hardware)
-            while (reason := self._reason_to_stop()) is None:
-                self._run_epoch(step, signals)
-                self._validate()
-            self._finish(reason)
+        with numerics(self.hardware), threads(self.hardware, self.engine.operations()):
+            if self.fit.folder.has_checkpoint():
+                restore(self.engine, self.state, *self.fit.folder.read_last())
+                self.report.skip(self._done())
+            reason = self._reason_to_stop()
+            if reason is None:
+                portions, fit = self.engine.portions, self.fit
+                sizes = (self.state.epoch, fit.epochs, portions.steps, portions.samples)
+                self.report.tell(Started(*sizes, fit.left_out, fit.part))
+                step = self.engine.runner(self.hardware)
+                self.report.start()
+                while reason is None:
+                    self._run_epoch(step)
+                    self._validate()
+                    reason = self._reason_to_stop()
+                self._finish(reason)
+            self.state.reason = reason
         return self.state
 
-    def _run_epoch(self, step: Callable[[], None], signals: StopSignals) -> None:
+    def best(self) -> dict[str, Tensor]:
+        """The weights of the best validation, on the CPU; where there was none, the last."""
+        if self.fit.validator is None or self.state.best_epoch is None:
+            return {name: tensor.detach().cpu() for name, tensor in self.engine.module.state_dict().items()}
+        return read_tensors(self.fit.folder.path / WEIGHTS)[0]
+
+    def _run_epoch(self, step: Callable[[], None]) -> None:
+        """To the end of the epoch, or of the time."""
         engine, state = self.engine, self.state
         engine.set_rate(self._rate())
         engine.portions.begin(self.settings.seed, state.epoch, state.step)
-        self.engine.model.train()
+        engine.module.train()
         self._watch.start(state.step)
-        while state.step < engine.portions.steps:
+        out_of_time = False
+        while state.step < engine.portions.steps and not out_of_time:
             step()
             state.step += 1
-            if signals.received:
+            if self.signals.received:
                 self._checkpoint()
-                raise interrupted(self.run.named, state.epoch + 1)
+                raise interrupted(self.fit.folder.named, self._place())
             if self._watch.since_look() > TICK:
                 self._look()
+                out_of_time = self._is_out_of_time()
         self._end_epoch(self._read_losses())
 
     def _end_epoch(self, losses: Mapping[str, float]) -> None:
+        """An epoch that the time has cut off is not complete: what is said about it is said again when it is."""
         state, portions = self.state, self.engine.portions
         rate, speed = self._rate(), self._watch.steps_per_second(state.step) * portions.samples
-        state.epoch, state.step, state.seconds = state.epoch + 1, 0, state.seconds + self._watch.read()
+        complete, samples = state.step == portions.steps, portions.samples * state.step
+        state.seconds += self._watch.read()
         self._watch.stop()
-        self.engine.losses_T.zero_()
-        samples, seconds, left = portions.samples * portions.steps, round(state.seconds, 3), self._seconds_left()
-        tell(self.listeners, EpochEnded(state.epoch, losses, samples, seconds, round(speed), left, rate))
+        if complete:
+            state.epoch, state.step = state.epoch + 1, 0
+            self.engine.losses_T.zero_()
+        told = state.epoch if complete else state.epoch + 1
+        times = (round(state.seconds, 3), round(speed), self._seconds_left())
+        self.report.tell(EpochEnded(told, losses, samples, *times, rate, self.fit.part))
 
     def _validate(self) -> None:
         """At the epochs that the settings say, and at the last one; keeps the best weights."""
-        state, every = self.state, self.settings.validation.every
-        if self.validator is None or (state.epoch % every and not self._spent()):
+        state, every, module = self.state, self.settings.validation.every, self.engine.module
+        if self.fit.validator is None or (state.epoch % every and not self._spent()):
             return
         began = self.clock()
-        self.engine.model.eval()
+        module.eval()
         with torch.no_grad():
-            levels = self.validator(self.engine.model)
+            levels = self.fit.validator(cast(Scorer, module))
         mrr = sum(levels.values()) / max(len(levels), 1)
         better = state.best is None or mrr > state.best
         if better:
             state.best, state.best_epoch, state.stale = mrr, state.epoch, 0
-            self.run.write_best(self.engine.model.state_dict(), {"epoch": state.epoch, "mrr": mrr, "levels": levels})
+            self._write_best({"mrr": mrr, "levels": levels})
         else:
             state.stale += 1
         spent = round(self.clock() - began, 3)
-        tell(self.listeners, Validated(state.epoch, round(state.seconds, 3), mrr, levels, better, spent))
+        self.report.tell(Validated(state.epoch, round(state.seconds, 3), mrr, levels, better, spent))
+
+    def _write_best(self, about: Mapping[str, Any]) -> None:
+        self.fit.folder.write_best(self.engine.module.state_dict(), {"epoch": self.state.epoch, **about})
 
     def _finish(self, reason: str) -> None:
-        state = self.state
-        state.reason = reason
-        if state.best_epoch is None:  # nothing to validate on: the last weights are the best known
-            self.run.write_best(self.engine.model.state_dict(), {"epoch": state.epoch})
+        self.state.reason = reason
+        if not self.fit.part and self.state.best_epoch is None:  # nothing to validate on: the last weights are the best
+            self._write_best({})
         self._checkpoint()
-        tell(self.listeners, Finished(state.epoch, round(state.seconds, 3), reason, state.best_epoch, state.best))
 
     def _reason_to_stop(self) -> str | None:
         tolerance = self.settings.validation.tolerance
@@ -170,19 +183,21 @@ class Trainer:
         return self._spent()
 
     def _spent(self) -> str | None:
-        stopping = self.settings.stopping
-        if self.state.epoch >= stopping.epochs:
-            return "all that were asked for"
-        if stopping.minutes and self.state.seconds >= 60 * stopping.minutes:
-            return f"{stopping.minutes:g} minutes of training"
-        return None
+        if self.state.epoch >= self.fit.epochs:
+            return ALL_EPOCHS
+        return ALL_MINUTES if self._is_out_of_time() else None
+
+    def _is_out_of_time(self) -> bool:
+        return bool(self.fit.seconds) and self.state.seconds + self._watch.read() >= self.fit.seconds
 
     def _look(self) -> None:
         """Tell how far the epoch is, and write a checkpoint where it is time for one."""
         losses = self._read_losses()
         self._watch.look()
+        self._renew_limit()
         speed = self._watch.steps_per_second(self.state.step) * self.engine.portions.samples
-        tell(self.listeners, Ticked(self.state.epoch, self.state.step, losses, round(speed), self._seconds_left()))
+        left = self._seconds_left()
+        self.report.tell(Ticked(self.state.epoch, self.state.step, losses, round(speed), left))
         if self._watch.since_save() > 60 * self.settings.checkpoints.minutes:
             self._checkpoint()
 
@@ -190,24 +205,31 @@ class Trainer:
         """The mean loss of each task in this epoch; the one place where the loop waits for the device."""
         means = (self.engine.losses_T / max(self.state.step, 1)).tolist()
         if not all(map(math.isfinite, means)):
-            raise not_a_number(self.run.named, self.state.epoch + 1)
+            raise not_a_number(self.fit.folder.named, self.state.epoch + 1)
         trained = {task for task, _ in self.engine.portions.describe()}
         return {task.value: mean for task, mean in zip(Task, means, strict=True) if task in trained}
 
     def _checkpoint(self) -> None:
         self._read_losses()  # a checkpoint that holds no numbers is worse than an old one
         seconds = self.state.seconds + self._watch.read()
-        self.run.write_last(*snapshot(self.engine, replace(self.state, seconds=seconds)))
+        self.fit.folder.write_last(*snapshot(self.engine, replace(self.state, seconds=seconds)))
         self._watch.save()
 
     def _rate(self) -> float:
-        """By the share of the epochs that are done, or of the minutes where these will end first."""
-        stopping = self.settings.stopping
-        spent = self.state.seconds / (60 * stopping.minutes) if stopping.minutes else 0.0
-        return self.settings.optimizer.rate_at(min(1.0, max(self.state.epoch / stopping.epochs, spent)))
+        """By the share of the epochs that are done, or of the time where that will end first."""
+        spent = self.state.seconds / self.fit.seconds if self.fit.seconds else 0.0
+        return self.settings.optimizer.rate_at(min(1.0, max(self.state.epoch / self.fit.epochs, spent)))
+
+    def _done(self) -> float:
+        """The share of this fit that is done, by its epochs or its time."""
+        epochs = (self.state.epoch + self.state.step / self.engine.portions.steps) / self.fit.epochs
+        seconds = self.state.seconds + self._watch.read()
+        return min(1.0, max(epochs, seconds / self.fit.seconds if self.fit.seconds else 0.0))
 
     def _seconds_left(self) -> float:
-        """Of training to the last epoch, by the mean time of an epoch so far."""
-        done = self.state.epoch + self.state.step / self.engine.portions.steps
-        spent = self.state.seconds + self._watch.read()
-        return round(spent / max(done, 1e-9) * (self.settings.stopping.epochs - done), 1)
+        """Of the whole training."""
+        self.report.advance(self._done())
+        return round(self.report.seconds_left() or 0.0, 1)
+
+    def _place(self) -> str:
+        return f"epoch {self.state.epoch + 1}" + (f" of {self.fit.part}" if self.fit.part else "")

@@ -19,8 +19,7 @@ from typing import Any, Final, final
 from tarbox.core.config import Table, flatten
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Task
-from tarbox.models.registry import MODELS
-from tarbox.models.saved import trainable_class
+from tarbox.models.registry import MODELS, find_model
 from tarbox.training.settings import (
     RESUMABLE,
     Settings,
@@ -105,7 +104,8 @@ class Word:
     @cached_property
     def kind(self) -> Any:
         """The class to train; None for a model that needs no training."""
-        kind = trainable_class(self.model)
+        found = find_model(self.model)
+        kind = found if found.trained else None
         if self.ablation is not None:
             task, _ = ABLATIONS[self.ablation]
             if kind is None or task not in kind.tasks:

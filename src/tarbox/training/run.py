@@ -24,11 +24,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tarbox.benchmark.folder import Benchmark
+from tarbox.benchmark.folder import name_of
 from tarbox.core.errors import ConfigError
-from tarbox.kb.store import MANIFEST
+from tarbox.kb.store import MANIFEST, Store
 from tarbox.kb.writing import replace_file, take_lock
-from tarbox.models.saved import CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, checksums, is_run
+from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, is_run
 from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__
@@ -42,17 +42,26 @@ _HEADER: Final = "tarbox"
 @final
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder to write a run to. A part of a run is trained in a folder inside it; `whole` is then the run's."""
+    """A folder to write a run to. A part of a run is trained in a folder inside it; `whole` is then the run's.
+
+    The folder of the parts is there from the beginning, and gone when the run is complete.
+    """
 
     path: Path
     whole: Path | None = None
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], settings: Settings, benchmark: Benchmark) -> RunFolder:
-        """Begin a run: its description, its settings, its store."""
-        folder, store = Path(path), benchmark.store
+    def create(
+        cls, path: str | os.PathLike[str], settings: Settings, source: Path, store: Store, queries: Mapping[str, str]
+    ) -> RunFolder:
+        """Begin a run: its description, its settings, its store.
+
+        `source` is what it was told to train on: `store` itself, or the benchmark whose training store that is, then
+        with the checksums of the tables it learns from.
+        """
+        folder = Path(path)
         check_place(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PARTS).mkdir(parents=True)
         link_store(store.path, folder / STORE)
         replace_file(folder / CONFIG, settings.toml().encode())
         description = {
@@ -61,12 +70,15 @@ class RunFolder:
             "model": settings.model_name,
             "vocabulary_hash": store.vocabulary_hash,
             "content_hash": store.manifest["content_hash"],
-            "benchmark": {
-                "relative": os.path.relpath(benchmark.path.resolve(), folder.resolve()),
-                "absolute": str(benchmark.path.resolve()),
+            "source": {
+                "kind": STORE if source == store.path else BENCHMARK,
+                "relative": os.path.relpath(source.resolve(), folder.resolve()),
+                "absolute": str(source.resolve()),
             },
-            "queries": checksums(benchmark),
+            "queries": dict(queries),
         }
+        if (title := name_of(store)) is not None:
+            description["title"] = title
         replace_file(folder / RUN, _json(description))
         return cls(folder)
 
@@ -89,7 +101,21 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def part(self, name: str) -> RunFolder:
-        return RunFolder(self.path / PARTS / name, self.path)
+        """The folder of a part, which is there then."""
+        folder = self.path / PARTS / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return RunFolder(folder, self.path)
+
+    def is_complete(self) -> bool:
+        return (self.path / WEIGHTS).exists() and not (self.path / PARTS).exists()
+
+    def reopen(self) -> None:
+        """A complete run goes on."""
+        (self.path / PARTS).mkdir(exist_ok=True)
+
+    def complete(self) -> None:
+        """Nothing is left to do: the parts are in the model."""
+        shutil.rmtree(self.path / PARTS)
 
     def write_provenance(self, settings: Settings, hardware: Mapping[str, Any], now: datetime) -> None:
         """Where the run comes from; a resumed run adds to the list."""

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, final
 
+from tarbox.benchmark.folder import open_benchmark
 from tarbox.core.config import Table
 from tarbox.core.errors import ConfigError
 from tarbox.training.failures import TrainingError, TrainingInterrupted
-from tarbox.training.session import BENCHMARK, open_source, start
+from tarbox.training.session import start
 from tarbox.training.settings import read_assignments, resolve
 
 JOURNAL: Final = "journal.log"
@@ -73,8 +74,8 @@ def run_search(search: Search, trials: int, report: Callable[[Trial], None]) -> 
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    benchmark = open_benchmark(search.source).path
     search.output.mkdir(parents=True, exist_ok=True)
-    benchmark = open_source(search.source, search.output / BENCHMARK, search.seed).path
     study = optuna.create_study(
         study_name="tarbox",
         storage=JournalStorage(JournalFileBackend(str(search.output / JOURNAL))),

@@ -1,81 +1,112 @@
-"""From a benchmark or a store to a finished run: what `tarbox train` does, callable from Python.
+"""From a store or a benchmark to a complete run: what `tarbox train` does, callable from Python.
 
 >>> from tarbox.training.session import start                                          # doctest: +SKIP
->>> state = start("bench", "run", resolve([], "tar"))                                  # doctest: +SKIP
+>>> state = start("kb", "run", resolve([], "credo"))                                   # doctest: +SKIP
+
+Every model is trained through the one seam `tarbox.models.learning.seam`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, final
 
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tarbox.benchmark.building import sample_training_queries
 from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
+from tarbox.benchmark.tables import QueryTable
 from tarbox.core.config import Table, merge, to_table
 from tarbox.core.errors import ConfigError, StoreMissing
-from tarbox.kb.store import MANIFEST, open_store
-from tarbox.models.saved import is_run, open_run, trainable_class, what_is_at
-from tarbox.models.scorer import Rehearsed
+from tarbox.kb.store import MANIFEST, Store, open_store
+from tarbox.models.learning.seam import TrainingData
+from tarbox.models.registry import find_model
+from tarbox.models.saved import STORE, SavedRun, checksums, is_run, open_run, sizes_of, what_is_at
+from tarbox.models.scorer import Scorer
+from tarbox.training import memory
 from tarbox.training.checkpoints import State
+from tarbox.training.context import TrainingContext
 from tarbox.training.curves import draw_curves
-from tarbox.training.events import Listener, MetricsFile, TensorBoard
-from tarbox.training.failures import TrainingError
+from tarbox.training.events import METRICS, Finished, Listener, MetricsFile, TensorBoard, read_metrics
+from tarbox.training.failures import MemoryShortage, StopSignals, TrainingError, explained
 from tarbox.training.hardware import Hardware, open_hardware
-from tarbox.training.loop import Lessons, Trainer
-from tarbox.training.reasoning import PREDICTOR, Audience, read_finished, train_reasoner
+from tarbox.training.loop import Observers, nothing
+from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, check_place
 from tarbox.training.settings import RESUMABLE, Settings, resolve
 from tarbox.training.stopwatch import Clock
 
-BENCHMARK: Final = "benchmark"
-"""The folder of a benchmark that was made inside a run."""
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Who listens, and the clocks."""
+class Listeners:
+    """Who is told how training goes, and the clocks."""
 
-    listeners: Sequence[Listener] = ()
+    each: Sequence[Listener] = ()
     clock: Clock = time.monotonic
     now: datetime | None = None
 
 
-ALONE: Final = Surroundings()
+ALONE: Final = Listeners()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrainingSource:
+    """What a run is told to train on: a store, or a benchmark, whose training store this is."""
+
+    path: Path
+    store: Store
+    benchmark: Benchmark | None = None
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """The checksums of the benchmark's tables that training reads."""
+
+    def data(self, seed: int) -> TrainingData:
+        """All facts of a store, with queries sampled from them where they are wanted; what a benchmark has to train."""
+        facts, benchmark = self.store.facts, self.benchmark
+        if benchmark is None:
+            return TrainingData(facts, queries=lambda: sample_training_queries(facts, seed))
+
+        def table(split: str) -> QueryTable | None:
+            return benchmark.table(split) if split in benchmark.splits else None
+
+        return TrainingData(facts, table("valid"), benchmark.excluded(), lambda: table("train"))
 
 
 def start(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
     settings: Settings,
-    surroundings: Surroundings = ALONE,
+    listeners: Listeners = ALONE,
 ) -> State:
-    """Train on a benchmark, or on a store, which is then divided inside the run; returns where training ended."""
+    """Train on all facts of a store, or on the training split of a benchmark; returns where training ended."""
     check_place(Path(output))
     hardware = open_hardware(settings.hardware)
-    benchmark = open_source(source, Path(output), settings.seed)
-    run = RunFolder.create(output, settings, benchmark)
+    opened = open_source(source)
+    settings = settings.resolved(sizes_of(opened.store.facts), hardware.device)
+    run = RunFolder.create(output, settings, opened.path, opened.store, opened.queries)
     with run.locked():
         try:
-            if trainable_class(settings.model_name) is None:
-                run.write_provenance(settings, {}, surroundings.now or datetime.now().astimezone())
-                return State(reason="there is nothing to train")
-            return _train(run, benchmark, settings, hardware, surroundings)
-        except ConfigError:  # settings that no one can train with: the place is free for better ones
+            return _train(run, opened, settings, hardware, listeners)
+        except (ConfigError, MemoryShortage):  # no one can train with these settings: the place is free for better ones
             run.discard()
             raise
 
 
 def resume(
-    output: str | os.PathLike[str], changes: Table, surroundings: Surroundings = ALONE, source: Path | None = None
+    output: str | os.PathLike[str], changes: Table, listeners: Listeners = ALONE, source: Path | None = None
 ) -> State:
     """Continue a run from its last checkpoint; `changes` may touch the components of `RESUMABLE` alone.
 
-    `source` is where its benchmark is now, or the store that was divided for it; as the run says, where None.
+    `source` is where its benchmark or its store is now; as the run says, where None.
     """
     saved = open_run(output)
     for key in changes:
@@ -85,76 +116,62 @@ def resume(
     hardware = open_hardware(settings.hardware)
     run = RunFolder(saved.path)
     with run.locked():
-        benchmark = open_source(source or saved.benchmark(), saved.path, settings.seed, build=False)
-        saved.check_benchmark(benchmark)
-        saved.check_queries(benchmark)
+        opened = _source_of(saved, source)
         run.write_settings(settings)
-        if trainable_class(settings.model_name) is None:
-            return State(reason="there is nothing to train")
-        if _is_rehearsed(settings) and to_table(settings.stopping) == saved.settings["stopping"]:
-            finished = read_finished(run)
-            if finished is not None:
-                return finished
-        return _train(run, benchmark, settings, hardware, surroundings)
+        if run.is_complete():
+            if to_table(settings.stopping) == saved.settings["stopping"]:
+                return _ended(run)
+            run.reopen()
+        return _train(run, opened, settings, hardware, listeners)
 
 
-def lessons_of(benchmark: Benchmark) -> Lessons:
-    """What a benchmark offers to learn from."""
-    tables: dict[str, Any] = {
-        split: benchmark.table(split) for split in ("train", "valid") if split in benchmark.splits
-    }
-    train, valid = tables.get("train"), tables.get("valid")
-    return Lessons(benchmark.store.facts, train, valid, benchmark.excluded(), benchmark.tuning())
-
-
-def open_source(source: str | os.PathLike[str], output: Path, seed: int, build: bool = True) -> Benchmark:
-    """The benchmark at `source`; a store is divided and its queries sampled, into a folder beside the run.
-
-    What is in that folder already is taken where it is the same benchmark, and never replaced. Without `build` it must
-    be there.
-    """
+def open_source(source: str | os.PathLike[str]) -> TrainingSource:
+    """The benchmark or the store at `source`."""
     if is_benchmark(source):
-        return open_benchmark(source)
+        benchmark = open_benchmark(source)
+        return TrainingSource(benchmark.path, benchmark.store, benchmark, checksums(benchmark))
     if is_run(source):
         raise ConfigError(f"{source} is a run. To continue it: `tarbox train --resume -o {source}`.")
     if not (Path(source) / MANIFEST).exists():
         raise StoreMissing(f"{what_is_at(source)}. Name a benchmark or a store.")
-    from tarbox.benchmark.building import build_benchmark, find_difference
-    from tarbox.benchmark.options import BenchmarkOptions
-
     store = open_store(source)
-    options = BenchmarkOptions(seed=seed, workers=os.cpu_count() or 1)
-    folder = output.with_name(f"{output.name}-{BENCHMARK}")
-    if not is_benchmark(folder):
-        if not build:
-            raise StoreMissing(f"{source} is a store, and the benchmark made of it is not at {folder}. Name its place.")
-        build_benchmark(store.facts, options, folder, origin=store)
-    benchmark = open_benchmark(folder)
-    difference = find_difference(benchmark, store, options)
-    if difference is not None:
-        raise ConfigError(
-            f"{folder} is not the benchmark that would be made of {source} for this run: {difference}. "
-            f"Name another folder with -o, remove {folder}, or give it as the benchmark, instead of {source}."
-        )
-    return benchmark
+    return TrainingSource(store.path, store)
+
+
+def data_of(benchmark: Benchmark) -> TrainingData:
+    """What a benchmark offers to learn from."""
+    return TrainingSource(benchmark.path, benchmark.store, benchmark).data(seed=0)
+
+
+def _source_of(saved: SavedRun, named: Path | None) -> TrainingSource:
+    """What the run learns from, wherever it is now; a run on a store has all of it in its own store."""
+    if saved.on_store:
+        if named is not None:
+            saved.check_facts(open_source(named).store, named)
+        return TrainingSource(saved.path / STORE, saved.store)
+    opened = open_source(named or saved.benchmark())
+    if opened.benchmark is None:
+        raise ConfigError(f"{saved.path} was trained on a benchmark, and {named} is a store. Name the benchmark.")
+    saved.check_benchmark(opened.benchmark)
+    saved.check_queries(opened.benchmark)
+    return opened
 
 
 def _train(
-    run: RunFolder, benchmark: Benchmark, settings: Settings, hardware: Hardware, surroundings: Surroundings
+    run: RunFolder, source: TrainingSource, settings: Settings, hardware: Hardware, listeners: Listeners
 ) -> State:
     """From the last checkpoint, if there is one."""
-    run.write_provenance(settings, hardware.describe(), surroundings.now or datetime.now().astimezone())
-    rehearsed = _is_rehearsed(settings)
-    recorded = run.part(PREDICTOR) if rehearsed else run  # whose epochs the metrics are about
-    finished = int(recorded.read_last()[1]["epoch"]) if recorded.has_checkpoint() else 0
+    run.write_provenance(settings, hardware.describe(), listeners.now or datetime.now().astimezone())
     with TensorBoard(run.path) as board:
-        listeners: list[Listener] = [MetricsFile(run.path, finished), board, *surroundings.listeners]
-        if rehearsed:
-            audience = Audience(surroundings.listeners, listeners[:2], surroundings.clock)
-            state = train_reasoner(settings, lessons_of(benchmark), hardware, run, audience)
-        else:
-            trainer = Trainer(settings, lessons_of(benchmark), hardware, run, listeners, surroundings.clock)
-            state = trainer.train(run.has_checkpoint())
+        told: list[Listener] = [MetricsFile(run.path), board, *listeners.each]
+        report = ProgressReport(told, listeners.clock, hardware.memory_used)
+        with explained(run.path, _smaller(settings)), _bounded(hardware) as renew, StopSignals() as signals:
+            observers = Observers(report, signals, listeners.clock, renew)
+            context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers)
+            state = _learn(context)
+            best = (state.best_epoch, state.best)
+            report.tell(Finished(state.epoch, round(state.seconds, 3), str(state.reason), *best))
+    run.complete()
     try:
         draw_curves(run.path)
     except OSError as error:
@@ -162,6 +179,47 @@ def _train(
     return state
 
 
-def _is_rehearsed(settings: Settings) -> bool:
-    kind = trainable_class(settings.model_name)
-    return kind is not None and issubclass(kind, Rehearsed)
+def _learn(context: TrainingContext) -> State:
+    """The one seam: the model learns, its arrays are written."""
+    settings, hardware, facts = context.settings, context.hardware, context.data.facts
+    kind, config = find_model(settings.model_name), settings.model_config()
+    torch.manual_seed(settings.seed)
+    arrays = kind.learn(config, context.data, context)
+
+    def scorer() -> Scorer:
+        return kind.of_arrays(facts, _as_numpy(arrays), config, str(hardware.device))
+
+    state = context.finish(scorer if arrays else None)
+    if context.state is None:  # what `fit` has not written already
+        context.run.write_best(arrays, {"epoch": state.epoch, "mrr": state.best})
+    return state
+
+
+def _smaller(settings: Settings) -> str:
+    """A setting that makes this model smaller: half of its width, whatever it is called."""
+    widths = ((key, settings.model.get(key)) for key in ("rank", "dimension"))
+    found = ((key, value) for key, value in widths if isinstance(value, int))
+    return next((f"model.{key}={max(1, value // 2)}" for key, value in found), "model.dimension=128")
+
+
+@contextmanager
+def _bounded(hardware: Hardware) -> Iterator[Callable[[], None]]:
+    """Memory as training on a processor wants it; gives what looks again at how much there is."""
+    if hardware.cuda:
+        yield nothing
+        return
+    with memory.kept(), memory.limited() as renew:
+        yield renew
+
+
+def _as_numpy(arrays: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in arrays.items()}
+
+
+def _ended(run: RunFolder) -> State:
+    """Where a complete run ended, as its metrics say."""
+    lines = read_metrics(run.path) if (run.path / METRICS).exists() else []
+    end = next((line for line in reversed(lines) if line["event"] == "end"), None)
+    if end is None:
+        return State(reason="it is complete")
+    return State(end["epoch"], 0, end["best_mrr"], end["best_epoch"], seconds=end["seconds"], reason=end["reason"])

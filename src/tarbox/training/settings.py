@@ -18,21 +18,27 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from tarbox.core.config import Table, flatten, merge, read_config, to_table, to_toml, unknown_key
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Task
-from tarbox.models.saved import trainable_class
-from tarbox.training.batches import BatchConfig
+from tarbox.models.learning.batches import BatchConfig
+from tarbox.models.learning.negatives import NegativesConfig
+from tarbox.models.learning.objective import ObjectiveConfig
+from tarbox.models.registry import find_model
+from tarbox.models.saved import own_settings
 from tarbox.training.hardware import HardwareConfig
-from tarbox.training.negatives import NegativesConfig
-from tarbox.training.objective import ObjectiveConfig
 from tarbox.training.step import OptimizerConfig
 from tarbox.training.validation import ValidationConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from tarbox.models.base import Sizes
 
 RECIPES: Final = "tarbox.training.recipes"
 RESUMABLE: Final = ("stopping", "checkpoints", "hardware", "validation")
@@ -42,7 +48,10 @@ RESUMABLE: Final = ("stopping", "checkpoints", "hardware", "validation")
 @final
 @dataclass(frozen=True, slots=True)
 class StoppingConfig:
-    """Training ends after `epochs`, or after `minutes` of training (0: no limit), or by validation."""
+    """Training ends after `epochs`, or after `minutes` of training (0: no limit), or by validation.
+
+    A model that is trained in parts gives each part its planned share of the minutes.
+    """
 
     epochs: int = 1000
     minutes: float = 0.0
@@ -79,6 +88,15 @@ class Settings:
     @property
     def model_name(self) -> str:
         return str(self.model["name"])
+
+    def model_config(self) -> Any:
+        """The settings of the model, as its class has them."""
+        return read_config(find_model(self.model_name).Config, own_settings(self.model), "model")
+
+    def resolved(self, sizes: Sizes, device: torch.device) -> Settings:
+        """With what the model leaves to the hardware decided."""
+        config = find_model(self.model_name).resolve(self.model_config(), sizes, device)
+        return replace(self, model={"name": self.model_name, **to_table(config)})
 
     def table(self) -> dict[str, Any]:
         """All settings as plain values."""
@@ -121,8 +139,7 @@ def resolve(tables: Sequence[Table], model: str = "tar") -> Settings:
 
 def check_ablations(settings: Settings) -> None:
     """Refuse to leave out nothing but what the model does not learn: it would be the same model under another name."""
-    kind = trainable_class(settings.model_name)
-    able = frozenset() if kind is None else kind.tasks
+    able = find_model(settings.model_name).tasks
     without = settings.objective.without
     if without and not any(task in able for task in without):
         named, learnt = (", ".join(own.value for own in Task if own in tasks) for tasks in (without, able))
@@ -153,8 +170,8 @@ def read_recipe(name: str) -> Table:
 
 def default_tables(model: str) -> list[Table]:
     """What a model is trained with where neither a recipe nor a file is named: its own recipe, if it has one."""
-    kind = trainable_class(model)
-    return [read_recipe(kind.recipe)] if kind is not None and kind.recipe is not None else []
+    recipe = find_model(model).recipe
+    return [] if recipe is None else [read_recipe(recipe)]
 
 
 def read_assignments(texts: Sequence[str], model: str) -> Table:
@@ -196,10 +213,4 @@ def _model_table(table: Table) -> dict[str, Any]:
     name = table.get("name")
     if not isinstance(name, str):
         raise ConfigError(f"model.name is {name!r}; it must be a text")
-    own = {key: value for key, value in table.items() if key != "name"}
-    kind = trainable_class(name)
-    if kind is None:
-        if own:
-            raise ConfigError(f"the model {name!r} has no settings, but model.{next(iter(own))} was given")
-        return {"name": name}
-    return {"name": name, **to_table(read_config(kind.Config, own, "model"))}
+    return {"name": name, **to_table(read_config(find_model(name).Config, own_settings(table), "model"))}

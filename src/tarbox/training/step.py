@@ -15,16 +15,16 @@ from enum import Enum
 from typing import Any, Final, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tarbox.core.errors import ConfigError
-from tarbox.models.base import Model, Task
+from tarbox.models.base import Task
+from tarbox.models.learning.batches import Draw, Portions
+from tarbox.models.learning.negatives import Sampler
+from tarbox.models.learning.objective import Objective
 from tarbox.models.recording import Recorded
 from tarbox.models.sharing import sharing
-from tarbox.training.batches import Draw, Portions
 from tarbox.training.hardware import Hardware
-from tarbox.training.negatives import Sampler
-from tarbox.training.objective import Objective
 
 TABLES: Final = frozenset({"entities", "relations"})
 """What the parameters are called that have a row for each entity or relation."""
@@ -84,10 +84,10 @@ class OptimizerConfig:
         return self.rate * max(self.floor, DECAYS[self.decay](done))
 
 
-def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -> torch.optim.Optimizer:
+def build_optimizer(config: OptimizerConfig, module: nn.Module, hardware: Hardware) -> torch.optim.Optimizer:
     """The optimizer of all parameters; on a GPU what changes from step to step are tensors, so it can be recorded."""
     groups: list[dict[str, Any]] = []
-    for factor, named in _by_factor(config, model):
+    for factor, named in _by_factor(config, module):
         rate = config.rate * factor  # a tensor of its own for each group, since they are set in place
         groups.append(
             {
@@ -109,10 +109,10 @@ def build_optimizer(config: OptimizerConfig, model: Model, hardware: Hardware) -
     )
 
 
-def _by_factor(config: OptimizerConfig, model: Model) -> list[tuple[float, list[Tensor]]]:
-    """What the rate is multiplied with, and the parameters it is so for, in the model's order."""
+def _by_factor(config: OptimizerConfig, module: nn.Module) -> list[tuple[float, list[Tensor]]]:
+    """What the rate is multiplied with, and the parameters it is so for, in the module's order."""
     found: dict[float, list[Tensor]] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             factor = config.tables if name.rpartition(".")[2] in TABLES else 1.0
             found.setdefault(factor, []).append(parameter)
@@ -121,7 +121,11 @@ def _by_factor(config: OptimizerConfig, model: Model) -> list[tuple[float, list[
 
 @final
 class Adagrad(torch.optim.Optimizer):
-    """Adagrad with rates that may be tensors, which torch's own is not recorded with."""
+    """Adagrad with rates that may be tensors, which torch's own is not recorded with.
+
+    Of a row-sparse gradient only the rows that it has are touched: where a step sees few of many rows, the others cost
+    nothing. In those rows the update is the one that the same gradient, written out, would make.
+    """
 
     def __init__(self, groups: Sequence[dict[str, Any]]) -> None:
         super().__init__(groups, {})
@@ -134,18 +138,36 @@ class Adagrad(torch.optim.Optimizer):
                 state = self.state[parameter]
                 if not state:
                     state["squares"] = torch.zeros_like(parameter)
-                state["squares"].addcmul_(parameter.grad, parameter.grad)
-                parameter.sub_(parameter.grad / (state["squares"].sqrt() + 1e-10) * group["lr"])
+                if parameter.grad.is_sparse:
+                    _update_rows(parameter, state["squares"], group["lr"])
+                else:
+                    state["squares"].addcmul_(parameter.grad, parameter.grad)
+                    parameter.sub_(parameter.grad / (state["squares"].sqrt() + 1e-10) * group["lr"])
+
+
+def _update_rows(parameter: Tensor, squares: Tensor, rate: float | Tensor) -> None:
+    """Adagrad's update of the rows that a sparse gradient has."""
+    assert parameter.grad is not None
+    gradient = parameter.grad.coalesce()
+    rows_R, values_RD = gradient.indices()[0], gradient.values()
+    sums_RD = squares[rows_R].addcmul_(values_RD, values_RD)
+    squares.index_copy_(0, rows_R, sums_RD)
+    parameter.index_copy_(0, rows_R, parameter[rows_R] - values_RD / (sums_RD.sqrt() + 1e-10) * rate)
 
 
 @final
 class Engine:
-    """The model, what it learns from, and the update; `losses_T` [4] sums the loss of each task over steps."""
+    """The module, what it learns from, and the update; `losses_T` [4] sums the loss of each task over steps."""
 
     def __init__(
-        self, model: Model, portions: Portions, objective: Objective, optimizer: torch.optim.Optimizer, sampler: Sampler
+        self,
+        module: nn.Module,
+        portions: Portions,
+        objective: Objective,
+        optimizer: torch.optim.Optimizer,
+        sampler: Sampler,
     ) -> None:
-        self.model, self.portions, self.objective = model, portions, objective
+        self.module, self.portions, self.objective = module, portions, objective
         self.optimizer, self.sampler = optimizer, sampler
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=sampler.generator.device)
 
@@ -161,7 +183,17 @@ class Engine:
             self.optimizer.step()
             self.losses_T.add_(tasks_T)
 
-        return Recorded(step, self.sampler.generator) if hardware.cuda and hardware.config.graphs else step
+        recorded = hardware.cuda and hardware.config.graphs and all(s.recordable for s in self.portions.sources)
+        return Recorded(step, self.sampler.generator) if recorded else step
+
+    def operations(self) -> int:
+        """About how many multiplications the largest kernel of a step makes: the samples of a portion, by their
+        candidates, by the longest row of a table."""
+        negatives = self.sampler.config.count
+        longest = max((parameter.shape[-1] for parameter in self.module.parameters() if parameter.ndim > 1), default=1)
+        portions = zip(self.portions.sources, self.portions.sizes, strict=True)
+        cells: int = max(size * source.cells(negatives) for source, size in portions)
+        return cells * int(longest)
 
     def set_rate(self, rate: float) -> None:
         """Change the learning rate, in place where it is a tensor."""
@@ -180,7 +212,7 @@ class Engine:
     def _losses(self, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
         """(the loss, [4] each task's) of the portions drawn."""
         losses = [
-            source.loss(self.model, draw, self.objective)
+            source.loss(self.module, draw, self.objective)
             for source, draw in zip(self.portions.sources, draws, strict=True)
         ]
         return self.objective.combine(losses)

@@ -23,10 +23,7 @@ from tarbox.core.ids import Level
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.models.base import Model, Task
-from tarbox.models.one_more_hop import MEMBERS_SHAPE as MEMBERS
-from tarbox.models.one_more_hop import TYPES_SHAPE as TYPES
-from tarbox.query.templates import TEMPLATES
-from tarbox.training.batches import (
+from tarbox.models.learning.batches import (
     TASKS,
     BatchConfig,
     Directions,
@@ -39,7 +36,9 @@ from tarbox.training.batches import (
     SubsumptionSource,
     TypingSource,
 )
-from tarbox.training.negatives import Truths, distinct
+from tarbox.models.learning.negatives import Truths, distinct
+from tarbox.models.one_more_hop import MEMBERS, TYPES
+from tarbox.query.templates import TEMPLATES
 
 ONE_HOP: Final = TEMPLATES["1p"].shape
 Keys = NDArray[np.int64]

@@ -17,17 +17,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, cast, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tarbox.benchmark.tables import render_shape
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
 from tarbox.models.base import Model, Task
-from tarbox.query.algebra import Query
-from tarbox.training.negatives import (
+from tarbox.models.learning.negatives import (
     Drawn,
     Sampler,
     Truths,
@@ -35,7 +34,8 @@ from tarbox.training.negatives import (
     corrupt_subsumptions,
     corrupt_typings,
 )
-from tarbox.training.objective import Objective
+from tarbox.models.learning.objective import Objective
+from tarbox.query.algebra import Query
 
 TASKS: Final = {Level.ENTITY: Task.ENTITY, Level.CONCEPT: Task.CONCEPT}
 
@@ -101,10 +101,15 @@ class Draw(NamedTuple):
 
 
 class Source(abc.ABC):
-    """Samples of one kind. `draw` gives a portion of them, `loss` what the model has to learn from it."""
+    """Samples of one kind. `draw` gives a portion of them, `loss` what the module has to learn from it.
+
+    A step is `recordable` as a CUDA graph where every size is the same in each step; one whose loss gives a parameter
+    sparse gradients is not.
+    """
 
     name: str
     task: Task
+    recordable: bool = True
 
     @abc.abstractmethod
     def __len__(self) -> int:
@@ -115,8 +120,12 @@ class Source(abc.ABC):
         """The samples at these places, with negatives."""
 
     @abc.abstractmethod
-    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:
+    def loss(self, module: nn.Module, draw: Draw, objective: Objective) -> Tensor:
         """The mean loss of what was drawn."""
+
+    def cells(self, negatives: int) -> int:
+        """How many candidates a sample is compared with, with so many negatives: what a step costs is made of it."""
+        return 1 + negatives
 
 
 class ScoredSource(Source):
@@ -127,8 +136,9 @@ class ScoredSource(Source):
         """[B, 1 + m] the positive's score, then the negatives'."""
 
     @final
-    def loss(self, model: Model, draw: Draw, objective: Objective) -> Tensor:
-        return objective.loss_of(self.task, self.score(model, draw), draw.valid_BM, draw.weights_B)
+    def loss(self, module: nn.Module, draw: Draw, objective: Objective) -> Tensor:
+        """`module` is a `Model`."""
+        return objective.loss_of(self.task, self.score(cast(Model, module), draw), draw.valid_BM, draw.weights_B)
 
 
 @final

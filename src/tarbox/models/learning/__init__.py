@@ -1,0 +1,1 @@
+"""Learning by gradient: samples, negatives, the objective, and the seam that every model is trained through."""

@@ -1,0 +1,116 @@
+"""Links as training samples: assertions and subsumptions in both directions, and typings.
+
+A link predictor learns from them by cross entropy over all nodes that a link could lead to, so there are no negatives
+to draw; where its settings limit the candidates, they are drawn once for a whole step. Of a typing an epoch takes the
+asserted concept or one of its super-concepts, at random: its length depends on what is asserted, not on what follows.
+"""
+
+# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tarbox.kb.closure import Hierarchy
+from tarbox.kb.facts import Facts
+from tarbox.models.base import Task
+from tarbox.models.complex import Complex, Places
+from tarbox.models.learning.batches import Draw, Source
+from tarbox.models.learning.negatives import Sampler
+from tarbox.models.learning.objective import Objective
+from tarbox.models.saved import sizes_of
+
+_DENSE: Final = {"cpu": 50_000, "cuda": 500_000}
+"""With more nodes than this the rows that a step touches are updated alone."""
+_REPEATED: Final = 2
+"""A typing with several super-concepts is drawn so often in an epoch, at most."""
+
+
+def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[Source]:
+    """The links to entities, and those to concepts; `candidates` are drawn for each step (0: all are)."""
+    places = Places(sizes_of(facts))
+    first, heads, relations, tails = places.sizes.entities, facts.heads, facts.relations, facts.tails
+    below, above = facts.subs + first, facts.supers + first
+    to_entities = _stack((2 * relations, tails, heads), (2 * relations + 1, heads, tails))
+    tree = Hierarchy.of(facts.subs, facts.supers, places.sizes.concepts)
+    wider = (np.full(len(below), places.wider), below, above)
+    to_concepts = _stack(
+        _repeat_typings(facts, tree, places), wider, (np.full(len(below), places.narrower), above, below)
+    )
+    closed = torch.from_numpy(tree.ancestors.offsets).to(device), torch.from_numpy(tree.ancestors.columns).to(device)
+    sparse = places.nodes > _DENSE[device.type]
+    parts = (
+        (Task.ENTITY, to_entities, places.entities),
+        (Task.INSTANTIATION, to_concepts, places.concepts),
+    )
+    return [
+        LinkSource(task, torch.from_numpy(part).to(device), (reached, places.concepts_of), (candidates, sparse), closed)
+        for task, part, reached in parts
+        if len(part)
+    ]
+
+
+def _repeat_typings(facts: Facts, tree: Hierarchy, places: Places) -> tuple[NDArray[Any], ...]:
+    """The links to concepts, each as often as it has concepts to draw, but no more than a few times."""
+    times = np.minimum(tree.ancestors.sizes()[facts.types], _REPEATED) if len(facts.types) else facts.types
+    typed, types = np.repeat(facts.typed, times), np.repeat(facts.types, times)
+    return np.full(len(typed), places.concepts_of), typed, types + places.sizes.entities
+
+
+def _stack(*parts: tuple[NDArray[Any], ...]) -> NDArray[np.int32]:
+    return np.concatenate([np.stack(part, axis=1) for part in parts]).astype(np.int32)
+
+
+@final
+class LinkSource(Source):
+    """Links [L, 3] that lead to one kind of node, by any relation; a link by the relation `typing` leads to its node or
+    to one of the `closed` super-concepts."""
+
+    def __init__(
+        self,
+        task: Task,
+        links_L3: Tensor,
+        where: tuple[slice, int],
+        limits: tuple[int, bool],
+        closed: tuple[Tensor, Tensor],
+    ) -> None:
+        self.name, self.task = f"links: {task.value}", task
+        self._links_L3, self._closed = links_L3, closed
+        self._reached, self._typing = where
+        candidates, sparse = limits
+        width = self._reached.stop - self._reached.start
+        self._candidates = candidates if candidates < width else 0
+        self._sparse = sparse and self._candidates > 0
+        self.recordable = not self._sparse
+
+    def __len__(self) -> int:
+        return len(self._links_L3)
+
+    def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
+        """`first` are the links [B, 3], `second` the candidates [K] drawn; none drawn means all."""
+        width = self._reached.stop - self._reached.start
+        candidates = sampler.integers(width, (self._candidates,)) + self._reached.start
+        links = self._links_L3[rows_B].long()
+        if self.task is Task.INSTANTIATION:
+            links = self._lift(links, sampler)
+        return Draw(links, candidates, candidates)
+
+    def _lift(self, links_B3: Tensor, sampler: Sampler) -> Tensor:
+        """Typings with the concept or one above it."""
+        offsets, above = self._closed
+        concepts = links_B3[:, 2] - self._reached.start
+        sizes = offsets[concepts + 1] - offsets[concepts]
+        place = offsets[concepts] + (sampler.fractions((len(concepts),)) * sizes).long().minimum(sizes - 1)
+        lifted = above[place].long() + self._reached.start
+        reached = torch.where(links_B3[:, 0] == self._typing, lifted, links_B3[:, 2])
+        return torch.stack([links_B3[:, 0], links_B3[:, 1], reached], 1)
+
+    def loss(self, model: Any, draw: Draw, objective: Objective) -> Tensor:  # noqa: ARG002
+        predictor: Complex = model.links
+        candidates = draw.second if self._candidates else None
+        return predictor.loss(draw.first, self._reached, candidates, sparse=self._sparse)

@@ -1,0 +1,147 @@
+"""What a run offers to a model that learns (`tarbox.models.learning.seam.RunContext`), on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, cast, final
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from tarbox.benchmark.options import EVALUATION_ONLY
+from tarbox.models.base import Trainable
+from tarbox.models.learning.batches import BatchConfig, Source
+from tarbox.models.learning.objective import ObjectiveConfig
+from tarbox.models.learning.seam import Stage, TrainingData
+from tarbox.models.registry import find_model
+from tarbox.models.saved import sizes_of
+from tarbox.models.scorer import Scorer
+from tarbox.query.templates import TEMPLATES
+from tarbox.training.checkpoints import State
+from tarbox.training.events import Validated
+from tarbox.training.failures import StopSignals, interrupted, require_memory
+from tarbox.training.hardware import Hardware
+from tarbox.training.loop import ALL_EPOCHS, Fit, Observers, Trainer, build_engine
+from tarbox.training.reporting import ProgressReport
+from tarbox.training.run import RunFolder
+from tarbox.training.settings import Settings
+from tarbox.training.step import Engine
+from tarbox.training.validation import Validator, left_out
+
+NOTHING: Final = "there is nothing to train"
+
+
+@final
+class TrainingContext:
+    """A run in the making: fits what a model asks for, keeps it, and knows in `state` where training is."""
+
+    def __init__(
+        self, settings: Settings, data: TrainingData, hardware: Hardware, run: RunFolder, observers: Observers
+    ) -> None:
+        self.settings, self.data, self.hardware, self.run = settings, data, hardware, run
+        self._observers = observers
+        self._began = observers.clock()
+        self._optimizers: WeakKeyDictionary[nn.Module, torch.optim.Optimizer] = WeakKeyDictionary()
+        self._validator = None
+        if data.valid is not None and len(data.valid):
+            self._validator = Validator.of(data.valid, data.excluded, settings.validation.queries)
+        self.state: State | None = None
+        """Where the fit of the model itself ended; None for a model that has none."""
+
+    @property
+    def seed(self) -> int:
+        return self.settings.seed
+
+    @property
+    def device(self) -> torch.device:
+        return self.hardware.device
+
+    @property
+    def batches(self) -> BatchConfig:
+        return self.settings.batches
+
+    @property
+    def objective(self) -> ObjectiveConfig:
+        return self.settings.objective
+
+    def plan(self, shares: Mapping[str, float]) -> None:
+        self._observers.report.plan(shares)
+
+    def begin(self, part: str) -> None:
+        self._heed(part)
+        self._observers.report.begin(part)
+
+    def progress(self, done: float) -> None:
+        self._heed(self._observers.report.part)
+        self._observers.report.progress(done)
+
+    def fit(self, module: nn.Module, sources: Sequence[Source], stage: Stage | None = None) -> dict[str, Tensor]:
+        """See `RunContext.fit`; the arrays are on the CPU, the module stays where it is."""
+        engine = build_engine(self.settings, module, sources, self.hardware)
+        earlier = self._optimizers.get(module)
+        if earlier is not None:
+            engine.optimizer.state.update(earlier.state)
+        self._optimizers[module] = engine.optimizer
+        fit = self._fit_of_model(module) if stage is None else self._fit_of_stage(stage)
+        trainer = Trainer(engine, self.settings, self.hardware, fit, self._observers)
+        state = trainer.train()
+        if stage is None:
+            self.state = state
+        return trainer.best()
+
+    def require_memory(self, host: int, device: int, advice: str) -> None:
+        of_machine, of_device = self.hardware.memory_left()
+        require_memory(host, of_machine, "of the machine's memory", advice)
+        require_memory(device, of_device, f"of the memory of {self.hardware.device}", advice)
+
+    def finish(self, scorer: Callable[[], Scorer] | None) -> State:
+        """Where training ended. A model that was put together from parts is validated now, once; None is one that had
+        nothing to learn."""
+        if scorer is None:
+            return State(reason=NOTHING)
+        if self.state is not None:
+            return self.state
+        clock = self._observers.clock
+        state = State(self.settings.stopping.epochs, seconds=clock() - self._began, reason=ALL_EPOCHS)
+        if self._validator is not None and (levels := self._validator(scorer())):
+            state.best, state.best_epoch = sum(levels.values()) / len(levels), state.epoch
+            seconds, spent = round(state.seconds, 3), round(clock() - self._began - state.seconds, 3)
+            self._observers.report.tell(Validated(state.epoch, seconds, state.best, levels, True, spent))
+        return state
+
+    def _fit_of_model(self, module: nn.Module) -> Fit:
+        scorer = cast(Scorer, module)
+        lacking = left_out(scorer, (self.data.valid,)) if self.data.valid is not None else _unsupported(scorer)
+        fit = Fit(self.run, self.settings.stopping.epochs, 60 * self.settings.stopping.minutes)
+        return replace(fit, validator=self._validator, left_out=lacking)
+
+    def _fit_of_stage(self, stage: Stage) -> Fit:
+        """Its time is the share of the minutes that the plan gives to the part under way."""
+        seconds = 60 * self.settings.stopping.minutes * (self._observers.report.share or 1.0)
+        return Fit(self.run.part(stage.name), stage.epochs, seconds, stage.name)
+
+    def _heed(self, part: str) -> None:
+        """Stop where someone has asked for it, and see how much memory there is now."""
+        self._observers.renew_limit()
+        if self._observers.signals.received:
+            raise interrupted(self.run.named, part or "training")
+
+
+def _unsupported(scorer: Scorer) -> tuple[str, ...]:
+    """The templates of training queries that the model has no meaning for."""
+    trained = (given for name, given in TEMPLATES.items() if name not in EVALUATION_ONLY)
+    return tuple(given.name for given in trained if not scorer.supports(given.shape))
+
+
+def engine_of(settings: Settings, data: TrainingData, hardware: Hardware) -> Engine:
+    """What `fit` begins with for a model that learns by gradient, without a run: to look at, or to measure."""
+    torch.manual_seed(settings.seed)
+    observers = Observers(ProgressReport((), time.monotonic), StopSignals(), time.monotonic)
+    context = TrainingContext(settings, data, hardware, RunFolder(Path()), observers)
+    kind = cast(type[Trainable], find_model(settings.model_name))
+    model = kind.build(settings.model_config(), sizes_of(data.facts)).to(hardware.device)
+    return build_engine(settings, model, model.sources(data, context), hardware)

@@ -1,0 +1,91 @@
+"""How far the whole training is, and when it will be done: one estimate from the plan of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, final
+
+from tarbox.training.events import Estimated, Event, Listener, PartBegan, PartProgressed, tell
+from tarbox.training.stopwatch import Clock
+
+FIRST: Final = 2.0
+"""Seconds of work after which an estimate is worth saying."""
+
+
+@final
+class ProgressReport:
+    """Tells the listeners about the parts of a training, and estimates the time left for all of them.
+
+    Without a plan the training is one part. What a checkpoint brought back counts as done, but not as work: the time
+    left is that of the work so far for each share of the whole, times what is left of the whole.
+    """
+
+    def __init__(
+        self, listeners: Sequence[Listener], clock: Clock, memory: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    ) -> None:
+        self._listeners, self._clock, self._memory = listeners, clock, memory
+        self._began = clock()
+        self._shares: dict[str, float] = {}
+        self._part, self._before, self._share = "", 0.0, 1.0
+        self._done = self._skipped = 0.0
+        self._estimated = False
+
+    @property
+    def part(self) -> str:
+        """The part that is under way; empty where there is no plan."""
+        return self._part
+
+    @property
+    def share(self) -> float:
+        """The share of the whole that the part has."""
+        return self._share
+
+    def tell(self, event: Event) -> None:
+        tell(self._listeners, event)
+
+    def plan(self, shares: Mapping[str, float]) -> None:
+        self._began = self._clock()
+        total = sum(shares.values()) or 1.0
+        self._shares = {part: share / total for part, share in shares.items()}
+        self._part, self._before, self._share, self._done = "", 0.0, 0.0, 0.0
+
+    def begin(self, part: str) -> None:
+        """Everything before it in the plan is done; a part that is not in the plan takes no time of it."""
+        if part in self._shares:
+            parts = list(self._shares)
+            self._before = sum(self._shares[name] for name in parts[: parts.index(part)])
+        else:
+            self._before += self._share
+        self._part, self._share, self._done = part, self._shares.get(part, 0.0), 0.0
+        self.tell(PartBegan(part))
+
+    def start(self) -> None:
+        """Steps begin now: where there is no plan, what came before is no part of the work."""
+        if not self._shares:
+            self._began = self._clock()
+
+    def skip(self, done: float) -> None:
+        """This share of the part was done before this process began."""
+        self._skipped += self._share * (done - self._done)
+        self._done = done
+
+    def advance(self, done: float) -> None:
+        """This share of the part is done; tells nothing."""
+        self._done = done
+        left = self.seconds_left()
+        if not self._estimated and left is not None and self._clock() - self._began > FIRST:
+            self._estimated = True
+            self.tell(Estimated(round(left, 1), *self._memory()))
+
+    def progress(self, done: float) -> None:
+        """This share of the part is done, and everyone is told."""
+        self.advance(done)
+        self.tell(PartProgressed(self._part, done, self.seconds_left()))
+
+    def seconds_left(self) -> float | None:
+        """None as long as nothing is known."""
+        whole = self._before + self._share * self._done
+        worked = whole - self._skipped
+        if worked <= 0:
+            return None
+        return (self._clock() - self._began) / worked * max(0.0, 1.0 - whole)
