@@ -30,6 +30,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from tarbox.models.calibration import Calibrator
 from tarbox.models.describing import FEATURES, Describer
+from tarbox.models.probabilities import LEAST, FactProbabilities
 
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
@@ -39,7 +40,6 @@ from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
 from tarbox.models.credo import Credo
-from tarbox.models.probabilities import LEAST, FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
 from tarbox.query.algebra import And, Entity, Exists, Not, Or, Query

@@ -144,7 +144,9 @@ def test_what_a_model_lacks_is_said_clearly(name: str, model: Scorer) -> None:
         lacking = called in LACKING.get(name, ())
         assert model.supports(given.shape) != lacking
         if lacking:
-            with pytest.raises(QueryError, match=rf"^{name} does not support negation \('not'\)\..* ask .*beta.*tar\.$"):
+            with pytest.raises(
+                QueryError, match=rf"^{name} does not support negation \('not'\)\..* ask .*beta.*tar\.$"
+            ):
                 model.score(given.shape, rows(given.shape), Level.ENTITY)
 
 

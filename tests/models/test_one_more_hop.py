@@ -79,7 +79,9 @@ def test_what_has_no_node_is_refused() -> None:
         model.score(Concept("?c1"), torch.tensor([[1], [EVERYTHING]]), Level.ENTITY)
     with pytest.raises(QueryError, match="gqe learns no subsumptions"):
         model.subsumption(torch.zeros(1, 1), torch.zeros(1, 1))
-    with pytest.raises(QueryError, match=r"gqe does not support negation \('not'\)\. Leave it out, or ask a model that has"):
+    with pytest.raises(
+        QueryError, match=r"gqe does not support negation \('not'\)\. Leave it out, or ask a model that has"
+    ):
         model.score_candidates(
             TEMPLATES["2in"].shape, torch.zeros(1, 4).long(), Level.CONCEPT, torch.zeros(1, 1).long()
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import Benchmark, check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, sample_all, sampling_graphs
+from tarbox.benchmark.sampling import Progress, SampledQueries, sample_all, sampling_graphs
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level

@@ -140,14 +140,18 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
     near, far = known.coordinates()
     for block in _blocks(evidence.sizes.entities, len(pool), predictor):
         entities = np.arange(block.start, block.stop, dtype=np.int32)
-        scores = predictor.scores(_questions(predictor, places.concepts_of, entities), pool.nodes(predictor.nodes)).float()
+        scores = predictor.scores(
+            _questions(predictor, places.concepts_of, entities), pool.nodes(predictor.nodes)
+        ).float()
         _remove(scores, entities, (near, far), pool)
         total = torch.logsumexp(scores, 1)
         rows, columns = _strongest(scores, total, _MOST)
         likely = evidence.signatures.concepts(block)
         row, column = np.nonzero(likely >= LEAST_LIKELY)
         inside, signed = pool.columns(evidence.signatures.kept[column])
-        both = distinct(np.concatenate([pair_keys(rows, columns, len(pool)), pair_keys(row[inside], signed, len(pool))]))
+        both = distinct(
+            np.concatenate([pair_keys(rows, columns, len(pool)), pair_keys(row[inside], signed, len(pool))])
+        )
         rows, columns = np.divmod(both, max(len(pool), 1))
         raw = scores[_on(rows, scores), _on(columns, scores)]
         share = (raw - total[_on(rows, scores)]).cpu().numpy()
@@ -155,7 +159,9 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
         allowed = (raw > _KNOWN / 2).cpu().numpy() & evidence.compatibility.allow_typings(own, concepts)
         column_of = np.full(width, -1)
         column_of[evidence.signatures.kept] = np.arange(len(evidence.signatures.kept))
-        signature = np.where(column_of[concepts] >= 0, likely[rows, column_of[concepts]], 0.0) if likely.size else share * 0
+        signature = (
+            np.where(column_of[concepts] >= 0, likely[rows, column_of[concepts]], 0.0) if likely.size else share * 0
+        )
         chosen = [array[allowed] for array in (own, concepts, share, raw.cpu().numpy(), signature)]
         yield pair_keys(chosen[0], chosen[1], width), typing_features(TypingView.of(evidence, tree, *chosen))
 

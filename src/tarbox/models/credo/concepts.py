@@ -196,7 +196,9 @@ class ConceptFeatures:
             space = np.zeros((self.index.concepts, 7))
             touched = np.empty(self.index.concepts, np.int32)
             for row in range(rows.start, rows.stop):
-                found[row] = self._view(batch, row, probabilities, (prior[row - rows.start], last[row]), (space, touched))
+                found[row] = self._view(
+                    batch, row, probabilities, (prior[row - rows.start], last[row]), (space, touched)
+                )
 
         share_out(work, len(batch.ids), _QUERIES_AT_ONCE)
         views = [found[row] for row in range(len(batch.ids))]
@@ -249,7 +251,9 @@ class ConceptFeatures:
         below = np.bincount(parents.gather(known)[1], minlength=size) / np.maximum(self.children, 1)
         origin, above = parents.gather(concepts)
         count = np.bincount(origin, minlength=len(concepts))
-        means = [np.bincount(origin, values[above], len(concepts)) / np.maximum(count, 1) for values in (is_known, below)]
+        means = [
+            np.bincount(origin, values[above], len(concepts)) / np.maximum(count, 1) for values in (is_known, below)
+        ]
         return np.where(count > 0, means[0], 1.0).astype(np.float32), means[1].astype(np.float32)
 
 

@@ -272,7 +272,11 @@ def _find_similar(sharing: Adjacency, width: int) -> Rows:
     lengths = np.sqrt(np.bincount(sharing.far, weights[origin].astype(np.float64) ** 2, width)).astype(np.float32)
     having = Rows.of_keys(np.sort(pair_keys(sharing.far, origin, len(sharing.keys))), width, len(sharing.keys))
     costs = np.cumsum(np.sort(sizes).astype(np.float64) ** 2)
-    widest = min(_WIDEST, int(np.sort(sizes)[min(np.searchsorted(costs, _COMPARISONS), len(sizes) - 1)])) if len(sizes) else 0
+    widest = (
+        min(_WIDEST, int(np.sort(sizes)[min(np.searchsorted(costs, _COMPARISONS), len(sizes) - 1)]))
+        if len(sizes)
+        else 0
+    )
     parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
 
     def work(rows: slice) -> None:

@@ -9,7 +9,7 @@ scores of concepts. All carry over to the predictor of all facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -22,10 +22,10 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.rows import Keys, Rows, TripleKeys, contains, distinct, pair_keys
+from tarbox.kb.rows import Keys, Rows, TripleKeys, contains, pair_keys
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
-from tarbox.models.credo.concepts import CONCEPT_FEATURES, SetModel
+from tarbox.models.credo.concepts import CONCEPT_FEATURES
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
 from tarbox.models.credo.model import Credo, CredoConfig
@@ -80,9 +80,7 @@ class Calibration:
         return np.maximum(found, degrees).astype(np.float32)
 
 
-def _apply(
-    network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats]
-) -> tuple[Keys, Floats]:
+def _apply(network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats]) -> tuple[Keys, Floats]:
     """(keys, probabilities) of the candidates that are kept."""
     keys, degrees = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     for own, features in found:
@@ -172,7 +170,11 @@ def _held_out_ends(facts: HeldOut) -> tuple[Ids, Ids, Ids]:
     codec = TripleKeys(max(len(facts.whole.vocabulary.entities), 1))
     own, kept = (codec.encode(part.relations, part.heads, part.tails) for part in (facts.whole, facts.kept))
     relation, head, tail = codec.decode(own[~contains(np.sort(kept), own)])
-    both = (np.concatenate([head, tail]), np.concatenate([2 * relation, 2 * relation + 1]), np.concatenate([tail, head]))
+    both = (
+        np.concatenate([head, tail]),
+        np.concatenate([2 * relation, 2 * relation + 1]),
+        np.concatenate([tail, head]),
+    )
     return both[0].astype(np.int32), both[1].astype(np.int32), both[2].astype(np.int32)
 
 
@@ -253,9 +255,7 @@ def ranking_loss(
     return pointwise + LISTWISE * listwise
 
 
-def _lists(
-    reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]
-) -> Lists:
+def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]) -> Lists:
     """For each query the concepts not known that are strongest, some of the others at random, and all true ones."""
     usual, random = drawn
     evidence = reasoner.features.describe(reasoner.ask(shape, ids), reasoner.probabilities)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_dependence, fit_ranking
 from tarbox.models.credo.model import Credo, CredoConfig
-from tarbox.models.links import link_sources
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
+from tarbox.models.links import link_sources
 from tarbox.models.saved import sizes_of
 
 PLAN = {
@@ -38,7 +37,9 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     torch.manual_seed(context.seed)
     predictor = Complex(_predictor_config(config), sizes_of(data.facts)).to(context.device)
     context.begin(next(parts))
-    context.fit(predictor, link_sources(facts.kept, predictor.config.candidates, context.device), Stage("kept", context.epochs))
+    context.fit(
+        predictor, link_sources(facts.kept, predictor.config.candidates, context.device), Stage("kept", context.epochs)
+    )
     predictor.eval()
     context.begin(next(parts))
     calibration, probabilities = fit_calibration(predictor, Evidence.of(facts.kept), facts, config, context.seed)
@@ -51,7 +52,9 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     further = round(config.continued * context.epochs)
     if further:
         predictor.train()
-        context.fit(predictor, link_sources(data.facts, predictor.config.candidates, context.device), Stage("all", further))
+        context.fit(
+            predictor, link_sources(data.facts, predictor.config.candidates, context.device), Stage("all", further)
+        )
         predictor.eval()
     context.begin(next(parts))
     index = Index.of(data.facts)

@@ -3,8 +3,6 @@
 What answers is here, without torch; how it is learnt is in `tarbox.models.credo.learning`.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -7,8 +7,6 @@ conjunction and disjunction; what occurs in it more than once is decided case by
 queries that are equal by propositional logic have equal probabilities, and no answer is likelier than a conjunct.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
-
 from __future__ import annotations
 
 from collections import Counter
@@ -68,7 +66,9 @@ class FactProbabilities:
         relations = np.concatenate([facts.relations, relation]).astype(np.int64)
         heads, tails = (np.concatenate(both).astype(np.int64) for both in ((facts.heads, head), (facts.tails, tail)))
         degrees = np.concatenate([np.ones(len(facts.heads), np.float32), links[1]])
-        keys = np.concatenate([codec.encode(2 * relations, tails, heads), codec.encode(2 * relations + 1, heads, tails)])
+        keys = np.concatenate(
+            [codec.encode(2 * relations, tails, heads), codec.encode(2 * relations + 1, heads, tails)]
+        )
         order = np.argsort(keys)
         directed, near, far = codec.decode(keys[order])
         starts = np.searchsorted(directed, np.arange(sizes.directed + 1)).astype(np.int64)
@@ -174,11 +174,7 @@ def _same_names(shape: Query, columns: dict[str, Ids], size: int) -> Iterator[ND
     by_role: dict[Role, list[Ids]] = {role: [] for role in Role}
     for slot in slots(shape):
         by_role[slot.role].append(columns[slot.name])
-    marks = [
-        np.argmax(np.stack(own) == own[place], axis=0)
-        for own in by_role.values()
-        for place in range(1, len(own))
-    ]
+    marks = [np.argmax(np.stack(own) == own[place], axis=0) for own in by_role.values() for place in range(1, len(own))]
     if not marks or size <= 1:
         yield np.arange(size)
         return

@@ -83,7 +83,9 @@ def _draw(
                 fine &= (columns[0] != relations ^ 1) | (columns[-1] != entities)
             return [relations, *columns], fine
         case And(operands):
-            parts = [_draw(operand, graph, entities, random, None if row else link) for row, operand in enumerate(operands)]
+            parts = [
+                _draw(operand, graph, entities, random, None if row else link) for row, operand in enumerate(operands)
+            ]
             fine = np.logical_and.reduce([own for _, own in parts])
             for row, (columns, _) in enumerate(parts):
                 for other, _ in parts[:row]:
