@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from oracle import Oracle
 from tarbox.benchmark.building import build_benchmark, table_of
 from tarbox.benchmark.calibration import calibration_tasks, sample_calibration
 from tarbox.benchmark.exchange import exchange_rows, write_queries
@@ -28,7 +29,6 @@ from tarbox.benchmark.tables import parse_shape
 from tarbox.cli.main import bench_app as app
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from oracle import Oracle
 from tarbox.execution.rows import decode
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.vocabulary import Vocabulary

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from oracle import Oracle
 from tarbox.benchmark.kernels import ACCEPTED
 from tarbox.benchmark.options import BenchmarkOptions, Protocol, choose_shapes
 from tarbox.benchmark.sampling import (
@@ -25,7 +26,6 @@ from tarbox.benchmark.selection import DrawnQueries
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.graph import Index
-from oracle import Oracle
 from tarbox.execution.rows import decode
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts

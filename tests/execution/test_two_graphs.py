@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from oracle import Oracle
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.kernels import make_space, project_types, run
-from oracle import Oracle
 from tarbox.execution.program import compile_shape
 from tarbox.execution.rows import encode, name_id
 from tarbox.query.algebra import Concept, Direction, Entity

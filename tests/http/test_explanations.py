@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle import Oracle
 from tarbox.core.errors import QueryError, UnknownName
 from tarbox.core.ids import Role
-from oracle import Oracle
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, walk

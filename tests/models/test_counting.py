@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarbox.core.ids import Level
 from oracle import Oracle
+from tarbox.core.ids import Level
 from tarbox.execution.rows import decode, encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
