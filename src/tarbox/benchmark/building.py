@@ -14,7 +14,7 @@ import pyarrow as pa
 from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import Benchmark, check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Progress, SampledQueries, sample_all, sampling_graphs
+from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, sample_all, sampling_graphs
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
@@ -86,7 +86,7 @@ def sample_training_queries(facts: Facts, seed: int) -> QueryTable | None:
     index = Index.of(facts)
     never = np.zeros(len(facts.vocabulary.concepts), np.bool_)
     never[index.instances.top_concepts()] = True
-    return table_of(sample_all({"train": Ground(index, False, never)}, options))
+    return table_of(sample_all({"train": SamplingGraph(index, False, never)}, options))
 
 
 def find_difference(benchmark: Benchmark, origin: Store, options: BenchmarkOptions) -> str | None:

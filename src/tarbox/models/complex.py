@@ -115,11 +115,6 @@ class Complex(nn.Module):
         """[B, 2 * rank] what the instances of these concept nodes are compared with: typing read backwards."""
         return multiply(self.nodes[concepts_B], conjugate(self.relations[self.places.concepts_of]))
 
-    @property
-    def links(self) -> Complex:
-        """Itself: what a source of links trains."""
-        return self
-
     def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
         """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation.
 
@@ -128,7 +123,7 @@ class Complex(nn.Module):
         relation_B, from_B, to_B = links_B3.unbind(1)
         size, drawn = len(links_B3), candidates_K if candidates_K is not None else from_B[:0]
         rows = functional.embedding(torch.cat([from_B, to_B, drawn]), self.nodes, sparse=sparse)
-        near_BD, far_BD, candidates_KD = rows.split([size, size, len(drawn)])
+        near_BD, far_BD, candidates_KD = torch.split(rows, [size, size, len(drawn)])
         way_BD = functional.embedding(relation_B, self.relations)
         question_BD = multiply(near_BD, way_BD)
         if candidates_K is None:

@@ -81,9 +81,9 @@ class Cqd(Model):
 
         return link_sources(data.facts, self.config.candidates, context.device)
 
-    def loss(self, links_B3: Tensor, reached: slice, rivals_K: Tensor | None) -> Tensor:
+    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
         """That of its link predictor."""
-        return self.links.loss(links_B3, reached, rivals_K)
+        return self.links.loss(links_B3, reached, candidates_K, sparse)
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] degrees, a block of queries at a time."""

@@ -9,17 +9,17 @@ asserted concept or one of its super-concepts, at random: its length depends on 
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, cast, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.models.base import Task
-from tarbox.models.complex import Complex, Places
+from tarbox.models.complex import Places
 from tarbox.models.learning.batches import Draw, Source
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
@@ -29,6 +29,15 @@ _DENSE: Final = {"cpu": 50_000, "cuda": 500_000}
 """With more nodes than this the rows that a step touches are updated alone."""
 _REPEATED: Final = 2
 """A typing with several super-concepts is drawn so often in an epoch, at most."""
+
+
+class LinkPredictor(Protocol):
+    """A module that learns from links."""
+
+    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
+        """The mean over links (relation, from, to) to the nodes `reached`, of which these candidates are drawn (all if
+        None); with `sparse` the gradient is of the rows that take part alone."""
+        ...
 
 
 def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[Source]:
@@ -110,7 +119,11 @@ class LinkSource(Source):
         reached = torch.where(links_B3[:, 0] == self._typing, lifted, links_B3[:, 2])
         return torch.stack([links_B3[:, 0], links_B3[:, 1], reached], 1)
 
-    def loss(self, model: Any, draw: Draw, objective: Objective) -> Tensor:  # noqa: ARG002
-        predictor: Complex = model.links
+    def cells(self, negatives: int) -> int:  # noqa: ARG002
+        return self._candidates or self._reached.stop - self._reached.start
+
+    def loss(self, module: nn.Module, draw: Draw, objective: Objective) -> Tensor:  # noqa: ARG002
+        """`module` is a `LinkPredictor`."""
+        predictor = cast(LinkPredictor, module)
         candidates = draw.second if self._candidates else None
         return predictor.loss(draw.first, self._reached, candidates, sparse=self._sparse)

@@ -18,7 +18,7 @@ from tarbox.models.scorer import Predictor
 from tarbox.query.algebra import Direction, Query, operands, slots
 
 if TYPE_CHECKING:
-    from tarbox.models.probabilities import FactProbabilities
+    from tarbox.models.credo.probabilities import FactProbabilities
 
 S = TypeVar("S")
 Floats = NDArray[np.float32]

@@ -68,6 +68,10 @@ class TrainingContext:
     def objective(self) -> ObjectiveConfig:
         return self.settings.objective
 
+    @property
+    def epochs(self) -> int:
+        return self.settings.stopping.epochs
+
     def plan(self, shares: Mapping[str, float]) -> None:
         self._observers.report.plan(shares)
 

@@ -17,13 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tarbox.kb.facts import Ids
-from tarbox.kb.rows import Keys, TripleKeys, distinct, pair_keys
+from tarbox.kb.arrays import Floats, Ids, Keys
+from tarbox.kb.rows import TripleKeys, distinct, pair_keys
 from tarbox.models.complex import Complex, multiply
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import ConceptTree, LinkView, TypingView, link_features, typing_features
 
-Floats = NDArray[np.float32]
 Candidates = tuple[Keys, Floats]
 """Sorted keys, and [N, F] their features."""
 
@@ -157,13 +156,10 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
         share = (raw - total[_on(rows, scores)]).cpu().numpy()
         concepts, own = pool.names(columns), rows + block.start
         allowed = (raw > _KNOWN / 2).cpu().numpy() & evidence.compatibility.allow_typings(own, concepts)
-        column_of = np.full(width, -1)
-        column_of[evidence.signatures.kept] = np.arange(len(evidence.signatures.kept))
-        signature = (
-            np.where(column_of[concepts] >= 0, likely[rows, column_of[concepts]], 0.0) if likely.size else share * 0
-        )
-        chosen = [array[allowed] for array in (own, concepts, share, raw.cpu().numpy(), signature)]
-        yield pair_keys(chosen[0], chosen[1], width), typing_features(TypingView.of(evidence, tree, *chosen))
+        by_signature = evidence.signatures.of_concepts(likely, rows, concepts)
+        own, concepts = own[allowed], concepts[allowed]
+        scored = (share[allowed], raw.cpu().numpy()[allowed], by_signature[allowed])
+        yield pair_keys(own, concepts, width), typing_features(TypingView.of(evidence, tree, (own, concepts), scored))
 
 
 def _blocks(size: int, width: int, predictor: Complex) -> Iterator[slice]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Doubles, Floats, Ids
 from tarbox.kb.rows import Rows
 from tarbox.models.credo.evidence import fit_linear, frequent_columns
 from tarbox.models.credo.features import matrix
@@ -27,8 +27,6 @@ from tarbox.models.credo.kernels import gather_concepts, share_out
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.priors import Priors
 from tarbox.query.algebra import Direction, Query, slots
-
-Floats = NDArray[np.float32]
 
 LEAST_MEMBER: Final = 1e-5
 """Members of a query's set below this degree are not asked for their concepts."""
@@ -72,7 +70,7 @@ class ConceptView:
     """What the features of one query's n concepts read: `sums` [n, 7] as `gather_concepts` makes them, [n] the others;
     the last five are numbers of the query."""
 
-    sums: NDArray[np.float64]
+    sums: Doubles
     is_known: NDArray[np.bool_]
     prior: Floats
     linear: Floats
@@ -86,13 +84,14 @@ class ConceptView:
     mass: float
     roots: float
 
-    def total(self) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.log(1e-6 - np.expm1(-self.sums[:, :3].sum(1)))
+    def total(self) -> Doubles:
+        found: Doubles = np.log(1e-6 - np.expm1(-self.sums[:, :3].sum(1)))
         return found
 
-    def behind(self) -> NDArray[np.float64]:
+    def behind(self) -> Doubles:
         total = self.total()
-        return total - np.where(self.is_known, -20.0, total).max(initial=-20.0)
+        found: Doubles = total - np.where(self.is_known, -20.0, total).max(initial=-20.0)
+        return found
 
     def everywhere(self, value: float) -> Floats:
         return np.full(len(self.prior), value, np.float32)
@@ -209,8 +208,8 @@ class ConceptFeatures:
         batch: QueryBatch,
         row: int,
         probabilities: FactProbabilities,
-        given: tuple[NDArray[np.float64], NDArray[np.bool_]],
-        room: tuple[NDArray[np.float64], Ids],
+        given: tuple[Doubles, NDArray[np.bool_]],
+        room: tuple[Doubles, Ids],
     ) -> tuple[Ids, ConceptView]:
         prior_C, last = given
         space, touched = room
@@ -224,7 +223,7 @@ class ConceptFeatures:
         sums = space[concepts]
         space[touched[:count]] = 0
         linear_C = np.zeros(len(prior_C), np.float32)
-        self.sets.apply(np.flatnonzero(last), batch.concepts[row], linear_C)
+        self.sets.apply(np.flatnonzero(last).astype(np.int32), batch.concepts[row], linear_C)
         roots = np.sqrt(set_E)
         roots[known] = 0
         view = ConceptView(

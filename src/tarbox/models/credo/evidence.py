@@ -19,9 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.rows import Keys, Rows, pair_keys
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows, pair_keys
 from tarbox.models.base import Sizes
 from tarbox.models.credo.kernels import (
     count_bodies,
@@ -34,7 +35,6 @@ from tarbox.models.credo.kernels import (
 )
 from tarbox.models.saved import sizes_of
 
-Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 
@@ -130,6 +130,14 @@ class Signatures:
         """[b, kept] how likely each of some entities is an instance of each concept kept."""
         rows = _dense(self.rows, entities, len(self.weights))
         found: Floats = (rows @ self.weights[:, self.directed :]).numpy()
+        return found
+
+    def of_concepts(self, likely: Floats, rows: Keys, concepts: Keys) -> Floats:
+        """[N] of `likely` [b, kept] what stands in these rows for these concepts; 0 for those that are not kept."""
+        found = np.zeros(len(rows), np.float32)
+        places = np.minimum(np.searchsorted(self.kept, concepts), max(len(self.kept) - 1, 0))
+        inside = self.kept[places] == concepts if len(self.kept) else np.zeros(len(rows), np.bool_)
+        found[inside] = likely[rows[inside], places[inside]]
         return found
 
 
@@ -271,12 +279,9 @@ def _find_similar(sharing: Adjacency, width: int) -> Rows:
     origin = np.repeat(np.arange(len(sharing.keys)), sizes)
     lengths = np.sqrt(np.bincount(sharing.far, weights[origin].astype(np.float64) ** 2, width)).astype(np.float32)
     having = Rows.of_keys(np.sort(pair_keys(sharing.far, origin, len(sharing.keys))), width, len(sharing.keys))
-    costs = np.cumsum(np.sort(sizes).astype(np.float64) ** 2)
-    widest = (
-        min(_WIDEST, int(np.sort(sizes)[min(np.searchsorted(costs, _COMPARISONS), len(sizes) - 1)]))
-        if len(sizes)
-        else 0
-    )
+    ordered = np.sort(sizes)
+    affordable = int(np.searchsorted(np.cumsum(ordered.astype(np.float64) ** 2), _COMPARISONS))
+    widest = min(_WIDEST, int(ordered[min(affordable, len(ordered) - 1)])) if len(ordered) else 0
     parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
 
     def work(rows: slice) -> None:
@@ -323,7 +328,9 @@ class Compatibility:
         number[chosen] = np.arange(len(chosen))
         entities, concepts = instances.concepts_of.coordinates()
         inside = number[concepts] >= 0
-        large = Rows.of(entities[inside], number[concepts[inside]], sizes.entities, max(len(chosen), 1))
+        large = Rows.of(
+            entities[inside], number[concepts[inside]].astype(np.int32), sizes.entities, max(len(chosen), 1)
+        )
         rates = members[chosen] / typed_entities
         relations = facts.relations.astype(np.int64)
         ends = np.concatenate([2 * relations, 2 * relations + 1])
@@ -347,7 +354,8 @@ class Compatibility:
         if not exclusions.shape[1]:
             return np.ones(len(entities), np.bool_)
         origin, large = self.large.gather(entities)
-        return np.bincount(origin, exclusions[rows[origin], large], len(entities)) == 0
+        found: Mask = np.bincount(origin, exclusions[rows[origin], large], len(entities)) == 0
+        return found
 
 
 def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Mask:
@@ -357,7 +365,8 @@ def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, 
     count_pairs(rows, entities, (large.offsets, large.columns), counts)
     totals = np.bincount(rows, minlength=height)
     expected = totals[:, None] * rates.astype(np.float32)
-    return (counts == 0) & (expected >= _EXPECTED)
+    found: Mask = (counts == 0) & (expected >= _EXPECTED)
+    return found
 
 
 @final

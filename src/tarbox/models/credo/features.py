@@ -12,12 +12,11 @@ from typing import Any, Final, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Hierarchy
-from tarbox.kb.facts import Ids
-from tarbox.kb.rows import Keys, pair_keys
+from tarbox.kb.rows import pair_keys
 from tarbox.models.credo.evidence import Evidence, KeyCounts
 
-Floats = NDArray[np.float32]
 V = TypeVar("V")
 
 _FLOOR: Final = -12.0
@@ -171,10 +170,10 @@ class TypingView:
 
     @classmethod
     def of(
-        cls, evidence: Evidence, tree: ConceptTree, entities: Keys, concepts: Keys, share: Floats, *given: Floats
+        cls, evidence: Evidence, tree: ConceptTree, pairs: tuple[Keys, Keys], scored: tuple[Floats, Floats, Floats]
     ) -> TypingView:
-        """`given` are the scores and the likelihoods by signature."""
-        score, likely = given
+        """Of pairs (entities, concepts): the logarithms of their shares, their scores, the likelihoods by signature."""
+        (entities, concepts), (share, score, likely) = pairs, scored
         width, count = len(tree.members), len(concepts)
         origin, over = tree.hierarchy.parents.gather(concepts)
         above = pair_keys(entities[origin], over, width)

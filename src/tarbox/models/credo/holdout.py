@@ -20,9 +20,10 @@ from torch.nn import functional
 
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
+from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.rows import Keys, Rows, TripleKeys, contains, pair_keys
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows, TripleKeys, contains, pair_keys
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
 from tarbox.models.credo.concepts import CONCEPT_FEATURES
@@ -35,7 +36,6 @@ from tarbox.models.credo.queries import QueryGraph, draw_queries
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
 
-Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("1p", "2p", "3p", "2i", "3i")}
@@ -261,8 +261,11 @@ def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[b
     evidence = reasoner.features.describe(reasoner.ask(shape, ids), reasoner.probabilities)
     truth = answer_rows(shape, ids, later)[1]
     names = list(CONCEPT_FEATURES)
-    score = ("noisy-or of all proofs", 1.0), ("prior", 0.5), ("linear model of sets", 1.0)
-    strength = sum(weight * evidence.features[:, names.index(name)] for name, weight in score)
+    terms = [
+        weight * evidence.features[:, names.index(name)]
+        for name, weight in (("noisy-or of all proofs", 1.0), ("prior", 0.5), ("linear model of sets", 1.0))
+    ]
+    strength: Floats = np.sum(terms, axis=0)
     size = len(ids)
     found = Lists(
         np.zeros((size, _SHORTLIST, len(names)), np.float32),

@@ -177,7 +177,7 @@ def count_paths(graph: Any, column: Any, facts: Any, counts: Any) -> None:
         last = min(starts[head + 1], starts[head] + PASSED)
         for first in range(starts[head], last):
             between = others[first]
-            if between == tail or between == head or column[relations[first]] < 0:  # noqa: PLR1714 (numba)
+            if between in (tail, head) or column[relations[first]] < 0:
                 continue
             second = _find(others, starts[between], starts[between + 1], tail)
             while second < starts[between + 1] and others[second] == tail:
@@ -227,7 +227,7 @@ def find_paths(graph: Any, column: Any, confidences: Any, facts: Any, out: Any) 
         last = min(starts[head + 1], starts[head] + PASSED)
         for first in range(starts[head], last):
             between = others[first]
-            if between == tail or between == head or column[relations[first]] < 0:  # noqa: PLR1714 (numba)
+            if between in (tail, head) or column[relations[first]] < 0:
                 continue
             second = _find(others, starts[between], starts[between + 1], tail)
             while second < starts[between + 1] and others[second] == tail:

@@ -6,7 +6,7 @@ What answers is here, without torch; how it is learnt is in `tarbox.models.credo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
@@ -17,28 +17,35 @@ from tarbox.core.errors import ConfigError, QueryTooLarge, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
-from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.arrays import Floats, Ids
+from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptEvidence, ConceptFeatures, QueryBatch, SetModel
 from tarbox.models.credo.network import Network
 from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra, compose
+from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import Prediction
 from tarbox.query.algebra import Or, Query, slots
 from tarbox.query.rewrites import disjunctive_normal_form
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
-Floats = NDArray[np.float32]
+    from tarbox.models.base import Sizes
+
 Scores = NDArray[np.float64]
 
 _AT_ONCE: Final = 1 << 24
 """Cells of fuzzy sets held at a time."""
 _FLOOR: Final = 1e-6
-"""In scores: what an entity that one operand of `and` does not reach counts there, so that the others still order it."""
+"""In scores: what an entity that an operand of `and` does not reach counts there, so that the others order it."""
 _TIE: Final = 1e-12
 """What a prior adds to a score: it orders candidates that are equal otherwise."""
+_FITTING: Final = {"cpu": (64, 2048, 2048), "cuda": (512, 16384, 1 << 15)}
+"""By device, where the settings leave it open: the rank, the candidates drawn for a step, and the most entities or
+concepts of which all are candidates."""
 _ALTERNATIVES: Final = 8
 """A union of more is described as a whole."""
 
@@ -85,7 +92,7 @@ class CredoConfig:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Credo:
+class Credo(Learner):
     """Facts with probabilities, and the scores of concepts. Without a `ranking`, a concept has the probability that
     any answer is an instance."""
 
@@ -160,7 +167,8 @@ class Credo:
         found = np.zeros((len(ids), self.index.concepts))
         found[rows, columns] = np.where(evidence.known, 1.0 + evidence.expected, likely)
         members, depth = self.index.instances.entities_of.sizes(), self.index.instances.hierarchy.depth
-        return found + _TIE * (np.log1p(members) - 1e-2 * depth)  # of equals the wider concept first
+        wider: Scores = np.log1p(members) - 1e-2 * depth
+        return found + _TIE * wider  # of equals the wider concept first
 
     def _degrees(self, batch: QueryBatch, evidence: ConceptEvidence) -> Floats:
         """[N] probabilities: the ranking's, within what proofs allow, and never below a sub-concept's."""
@@ -224,8 +232,8 @@ class Credo:
             raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
         index = Index.of(facts)
         concepts = Rows(*(arrays[f"typings/{name}"] for name in ("offsets", "concepts", "degrees")))
-        links = [arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees")]
-        probabilities = FactProbabilities(*links, concepts, concepts.transpose(index.concepts))
+        starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
+        probabilities = FactProbabilities(starts, near, far, degrees, concepts, concepts.transpose(index.concepts))
         ranking = Network.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
@@ -233,7 +241,20 @@ class Credo:
         return cls.of(index, probabilities, sets, ranking, float(arrays["dependence"][0]))
 
     @classmethod
-    def learn(cls, config: CredoConfig, data: Any, context: Any) -> Mapping[str, Tensor]:
+    def resolve(cls, config: CredoConfig, sizes: Sizes, device: torch.device) -> CredoConfig:
+        """With the rank and the candidates that fit the hardware and the size of the knowledge base."""
+        rank, candidates, most = _FITTING[device.type]
+        if max(sizes.entities, sizes.concepts) <= most:
+            candidates = 0
+        return replace(
+            config,
+            rank=config.rank or rank,
+            candidates=candidates if config.candidates < 0 else config.candidates,
+        )
+
+    @classmethod
+    def learn(cls, config: CredoConfig, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
+        """See `tarbox.models.credo.learning`."""
         from tarbox.models.credo.learning import learn
 
         return learn(config, data, context)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.kb.arrays import Floats
 from tarbox.models.credo.kernels import share_out
 
 if TYPE_CHECKING:
     import torch
 
-Floats = NDArray[np.float32]
 
 UNITS: Final = 32
 """Of each of the two hidden layers of a calibration of facts."""

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Role
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
+from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.rows import Keys, Rows, TripleKeys, pair_keys
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows, TripleKeys, pair_keys
 from tarbox.query.algebra import And, Direction, Or, Query, slots, walk
 
 if TYPE_CHECKING:
     from tarbox.models.base import Sizes
 
-Floats = NDArray[np.float32]
 
 KEPT: Final = 1e-3
 """The least probability of a fact that is kept. Of a query with m leaves, what is dropped changes no product of facts

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tarbox.core.errors import QueryError
 from tarbox.execution.graph import Graph
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Ids
 from tarbox.query.algebra import And, Entity, Exists, Query, slots
 
 Ends = tuple[Ids, Ids, Ids]

@@ -75,6 +75,11 @@ class RunContext(Protocol):
         """Which tasks the run's settings train, and by which loss."""
         ...
 
+    @property
+    def epochs(self) -> int:
+        """How many the run's settings give to the model, or to its first part."""
+        ...
+
     def plan(self, shares: Mapping[str, float]) -> None:
         """The parts of this training in order, each with its expected share of the whole time: what the one estimate
         for the whole is made from."""

@@ -37,7 +37,8 @@ from tarbox.models.learning.batches import (
     TypingSource,
 )
 from tarbox.models.learning.negatives import Truths, distinct
-from tarbox.models.one_more_hop import MEMBERS, TYPES
+from tarbox.models.one_more_hop import MEMBERS_SHAPE as MEMBERS
+from tarbox.models.one_more_hop import TYPES_SHAPE as TYPES
 from tarbox.query.templates import TEMPLATES
 
 ONE_HOP: Final = TEMPLATES["1p"].shape
