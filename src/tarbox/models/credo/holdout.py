@@ -5,7 +5,7 @@ held-out facts: that fits the calibration of candidate links and typings, how fa
 scores of concepts. All carry over to the predictor of all facts.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
 
 from __future__ import annotations
 

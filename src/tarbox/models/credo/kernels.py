@@ -164,7 +164,7 @@ def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
 
 @_compiled
 def count_paths(graph: Any, column: Any, facts: Any, counts: Any) -> None:
-    """How often each path of one and of two steps goes with each relation, over facts [N, 3] of relation, head, tail."""
+    """How often each path of one and two steps goes with each relation, over facts [N, 3]: relation, head, tail."""
     starts, relations, others = graph
     single, double = counts
     for fact in range(len(facts)):
