@@ -86,9 +86,10 @@ class TrainingContext:
     def fit(self, module: nn.Module, sources: Sequence[Source], stage: Stage | None = None) -> dict[str, Tensor]:
         """See `RunContext.fit`; the arrays are on the CPU, the module stays where it is."""
         engine = build_engine(self.settings, module, sources, self.hardware)
-        earlier = self._optimizers.get(module)
-        if earlier is not None:
-            engine.optimizer.state.update(earlier.state)
+        before = module if stage is None or stage.after is None else stage.after
+        if (earlier := self._optimizers.get(before)) is not None:
+            for own, other in zip(module.parameters(), before.parameters(), strict=True):
+                engine.optimizer.state[own] = {key: value.clone() for key, value in earlier.state[other].items()}
         self._optimizers[module] = engine.optimizer
         fit = self._fit_of_model(module) if stage is None else self._fit_of_stage(stage)
         trainer = Trainer(engine, self.settings, self.hardware, fit, self._observers)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
 from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_dependence, fit_ranking
 from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.learning.batches import Source
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
 from tarbox.models.links import link_sources
 from tarbox.models.saved import sizes_of
 
-PLAN = {
-    "training the link predictor on kept facts": 0.5,
+PLAN: Final = {
+    "training the link predictor on kept facts": 0.35,
+    "continuing it on kept facts": 0.15,
     "fitting calibration on held-out facts": 0.15,
     "fitting concept scores": 0.1,
     "continuing the link predictor on all facts": 0.15,
@@ -30,37 +34,43 @@ PLAN = {
 
 
 def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
-    """The arrays of the model."""
+    """The arrays of the model.
+
+    The link predictor goes on in two ways that differ in nothing but the held-out facts: what is fitted to the one
+    holds for the other.
+    """
     context.plan(PLAN)
     parts = iter(PLAN)
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
-    torch.manual_seed(context.seed)
+    further = max(1, round(config.continued * context.epochs))
+    kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
     predictor = Complex(_predictor_config(config), sizes_of(data.facts)).to(context.device)
     context.begin(next(parts))
-    context.fit(
-        predictor, link_sources(facts.kept, predictor.config.candidates, context.device), Stage("kept", context.epochs)
-    )
-    predictor.eval()
+    context.fit(predictor, kept(), Stage("kept", max(1, context.epochs - further)))
     context.begin(next(parts))
-    calibration, probabilities = fit_calibration(predictor, Evidence.of(facts.kept), facts, config, context.seed)
+    blind = copy.deepcopy(predictor)
+    context.fit(blind, kept(), Stage("blind", further, predictor))
     context.begin(next(parts))
-    reasoner = Credo.of(index := Index.of(facts.kept), probabilities, SetModel.of(index, context.seed))
+    calibration, probabilities = fit_calibration(blind.eval(), Evidence.of(facts.kept), facts, config, context.seed)
+    del blind
+    context.begin(next(parts))
+    index = Index.of(facts.kept)
+    reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed))
     queries = FittingQueries.of(reasoner, facts, config.queries, context.seed)
     reasoner = replace(reasoner, dependence=fit_dependence(reasoner, queries))
     ranking = fit_ranking(reasoner, queries, context.seed, context.device)
     context.begin(next(parts))
-    further = round(config.continued * context.epochs)
-    if further:
-        predictor.train()
-        context.fit(
-            predictor, link_sources(data.facts, predictor.config.candidates, context.device), Stage("all", further)
-        )
-        predictor.eval()
+    context.fit(predictor, everything(), Stage("all", further))
     context.begin(next(parts))
+    probabilities = calibration.probabilities(predictor.eval(), Evidence.of(data.facts))
     index = Index.of(data.facts)
-    probabilities = calibration.probabilities(predictor, Evidence.of(data.facts))
     found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking, reasoner.dependence)
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
+
+
+def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[Source]]:
+    """What makes the links of these facts, on the device while they are used."""
+    return lambda: link_sources(facts, config.candidates, context.device)
 
 
 def _predictor_config(config: CredoConfig) -> ComplexConfig:

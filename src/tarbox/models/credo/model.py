@@ -58,7 +58,7 @@ class CredoConfig:
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware and the size of the knowledge base. `held_out`
     is the share of the facts that calibration is fitted on; probabilities are those of being among facts that are
     missing at this rate. Concept scores are fitted on `queries` queries of each template. `continued` is the share of
-    the epochs that the link predictor, once calibration is fitted, goes on for with all facts.
+    the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all facts.
     """
 
     rank: int = 0
@@ -68,7 +68,7 @@ class CredoConfig:
     initial: float = 1e-3
     held_out: float = 0.1
     queries: int = 300
-    continued: float = 0.4
+    continued: float = 0.34
 
     def __post_init__(self) -> None:
         if self.rank < 0 or self.candidates < -1 or self.initial <= 0:
@@ -81,10 +81,9 @@ class CredoConfig:
                 f"regularization = {self.regularization}, relation_weight = {self.relation_weight}: "
                 "both must be 0 or more"
             )
-        if not 0 < self.held_out < 1 or self.continued < 0:
+        if not 0 < self.held_out < 1 or not 0 < self.continued < 1:
             raise ConfigError(
-                f"held_out = {self.held_out}, continued = {self.continued}: "
-                "held_out must lie between 0 and 1, and continued be 0 or more"
+                f"held_out = {self.held_out}, continued = {self.continued}: both must lie between 0 and 1"
             )
         if self.queries < 1:
             raise ConfigError(f"queries = {self.queries}: it must be at least 1")

@@ -48,10 +48,14 @@ class TrainingData:
 
 
 class Stage(NamedTuple):
-    """How long one call of `fit` lasts; `name` is said in progress lines, and is the folder RUN/parts/NAME."""
+    """How long one call of `fit` lasts; `name` is said in progress lines, and is the folder RUN/parts/NAME.
+
+    What the optimizer knows of the module `after`, a copy of which is fitted, is kept, too.
+    """
 
     name: str
     epochs: int
+    after: nn.Module | None = None
 
 
 class RunContext(Protocol):
