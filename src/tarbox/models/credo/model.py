@@ -58,7 +58,7 @@ class CredoConfig:
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware and the size of the knowledge base. `held_out`
     is the share of the facts that calibration is fitted on; probabilities are those of being among facts that are
     missing at this rate. Concept scores are fitted on `queries` queries of each template. `continued` is the share of
-    the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all facts.
+    the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all.
     """
 
     rank: int = 0
