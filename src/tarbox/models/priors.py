@@ -50,9 +50,10 @@ class Priors:
             own = order[starts[relation] : starts[relation + 1]]
             for ends in (facts.heads[own], facts.tails[own]):
                 reached = ends if level is Level.ENTITY else instances.concepts_of.gather(ends)[1]
-                found, counts = np.unique(reached, return_counts=True)
+                counts = np.bincount(reached, minlength=width)
+                found = np.flatnonzero(counts)
                 columns.append(found.astype(np.int32))
-                values.append(counts.astype(np.float64))
+                values.append(counts[found].astype(np.float64))
                 offsets.append(offsets[-1] + len(found))
         return cls(level, instances, Rows(np.array(offsets), np.concatenate(columns), np.concatenate(values)), width)
 

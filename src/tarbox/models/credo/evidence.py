@@ -28,6 +28,7 @@ from tarbox.models.credo.kernels import (
     count_bodies,
     count_pairs,
     count_paths,
+    find_excluded,
     find_paths,
     find_similar,
     share_out,
@@ -351,11 +352,9 @@ class Compatibility:
         return self._allow(self.relations, 2 * relations, heads) & self._allow(self.relations, 2 * relations + 1, tails)
 
     def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
-        if not exclusions.shape[1]:
-            return np.ones(len(entities), np.bool_)
-        origin, large = self.large.gather(entities)
-        found: Mask = np.bincount(origin, exclusions[rows[origin], large], len(entities)) == 0
-        return found
+        excluded = np.zeros(len(entities), np.bool_)
+        find_excluded(exclusions, rows, entities, (self.large.offsets, self.large.columns), excluded)
+        return ~excluded
 
 
 def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Mask:

@@ -163,6 +163,17 @@ def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
 
 
 @_compiled
+def find_excluded(exclusions: Any, rows: Any, entities: Any, having: Any, out: Any) -> None:
+    """[N] whether entity i has anything that its row excludes."""
+    offsets, columns = having
+    for number in range(len(rows)):
+        for place in range(offsets[entities[number]], offsets[entities[number] + 1]):
+            if exclusions[rows[number], columns[place]]:
+                out[number] = True
+                break
+
+
+@_compiled
 def count_paths(graph: Any, column: Any, facts: Any, counts: Any) -> None:
     """How often each path of one and two steps goes with each relation, over facts [N, 3]: relation, head, tail."""
     starts, relations, others = graph
