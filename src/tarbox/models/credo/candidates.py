@@ -8,9 +8,11 @@ relation by relation, and for typings some entities at a time: nothing is a tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import numpy as np
 import torch
@@ -23,6 +25,7 @@ from tarbox.models.complex import Complex, multiply
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import ConceptTree, LinkView, TypingView, link_features, typing_features
 
+T = TypeVar("T")
 Candidates = tuple[Keys, Floats]
 """Sorted keys, and [N, F] their features."""
 
@@ -36,7 +39,7 @@ _MOST: Final = 64
 _ALL: Final = 1 << 26
 """At most `_MOST` candidates of one question, and about `_ALL` of all."""
 _KNOWN: Final = -1e9
-_SCORES: Final = {"cpu": 1 << 25, "cuda": 1 << 28}
+_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
 """Scores held at a time."""
 
 
@@ -114,17 +117,34 @@ def _ask(
     entities = np.flatnonzero(asked).astype(np.int32)
     pool = Pool.of(np.bincount(far, minlength=width), 0, needed=False)
     sums = np.full(width, np.nan, np.float32)
-    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for block in _blocks(len(entities), len(pool), predictor):
+
+    def ask(block: slice) -> tuple[Keys, Keys]:
         own = entities[block]
         scores = predictor.scores(_questions(predictor, directed, own), pool.nodes(predictor.nodes)).float()
         _remove(scores, own, (near, far), pool)
         total = torch.logsumexp(scores, 1)
         sums[own] = total.cpu().numpy()
         row, column = _strongest(scores, total, most)
-        rows.append(own[row].astype(np.int64))
-        columns.append(pool.names(column))
-    return np.concatenate(rows), np.concatenate(columns), sums
+        return own[row].astype(np.int64), pool.names(column)
+
+    found = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_each(ask, len(entities), len(pool), predictor)]
+    return np.concatenate([rows for rows, _ in found]), np.concatenate([columns for _, columns in found]), sums
+
+
+def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) -> Iterator[T]:
+    """What blocks of rows give, in their order. Processor cores each take a block: that costs a busy machine less than
+    to divide every operation among them."""
+    blocks = list(_blocks(size, width, predictor))
+    if predictor.nodes.device.type == "cuda" or len(blocks) < 2:
+        yield from map(ask, blocks)
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            yield from pool.map(torch.no_grad()(ask), blocks)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @torch.no_grad()
@@ -137,21 +157,19 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
     pool = Pool.of(evidence.instances.entities_of.sizes(), evidence.sizes.entities, needed=True)
     places = predictor.places
     near, far = known.coordinates()
-    for block in _blocks(evidence.sizes.entities, len(pool), predictor):
+
+    def ask(block: slice) -> Candidates:
         entities = np.arange(block.start, block.stop, dtype=np.int32)
-        scores = predictor.scores(
-            _questions(predictor, places.concepts_of, entities), pool.nodes(predictor.nodes)
-        ).float()
+        questions = _questions(predictor, places.concepts_of, entities)
+        scores = predictor.scores(questions, pool.nodes(predictor.nodes)).float()
         _remove(scores, entities, (near, far), pool)
         total = torch.logsumexp(scores, 1)
-        rows, columns = _strongest(scores, total, _MOST)
         likely = evidence.signatures.concepts(block)
+        rows, columns = _strongest(scores, total, _MOST)
         row, column = np.nonzero(likely >= LEAST_LIKELY)
         inside, signed = pool.columns(evidence.signatures.kept[column])
-        both = distinct(
-            np.concatenate([pair_keys(rows, columns, len(pool)), pair_keys(row[inside], signed, len(pool))])
-        )
-        rows, columns = np.divmod(both, max(len(pool), 1))
+        keys = pair_keys(rows, columns, len(pool)), pair_keys(row[inside], signed, len(pool))
+        rows, columns = np.divmod(distinct(np.concatenate(keys)), max(len(pool), 1))
         raw = scores[_on(rows, scores), _on(columns, scores)]
         share = (raw - total[_on(rows, scores)]).cpu().numpy()
         concepts, own = pool.names(columns), rows + block.start
@@ -159,7 +177,9 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
         by_signature = evidence.signatures.of_concepts(likely, rows, concepts)
         own, concepts = own[allowed], concepts[allowed]
         scored = (share[allowed], raw.cpu().numpy()[allowed], by_signature[allowed])
-        yield pair_keys(own, concepts, width), typing_features(TypingView.of(evidence, tree, (own, concepts), scored))
+        return pair_keys(own, concepts, width), typing_features(TypingView.of(evidence, tree, (own, concepts), scored))
+
+    yield from _each(ask, evidence.sizes.entities, len(pool), predictor)
 
 
 def _blocks(size: int, width: int, predictor: Complex) -> Iterator[slice]:
