@@ -33,8 +33,10 @@ LEAST_LIKELY: Final = 0.05
 """Below this prediction of the signature an entity that does not have a relation is not asked for it."""
 LEAST_SHARE: Final = 2e-3
 """Candidates with a smaller share of the softmax are none."""
-_POOL: Final = 1 << 15
-"""The most nodes that are scored for one question; beyond, those that the relation leads to most often."""
+_POOL: Final = 1 << 13
+_CELLS: Final = {"cpu": 1 << 35, "cuda": 1 << 40}
+"""Scores that are computed for all questions together, about: with more, only so many nodes are scored for each as that
+allows, but at least `_POOL`, namely those that the relation leads to most often."""
 _MOST: Final = 64
 _ALL: Final = 1 << 26
 """At most `_MOST` candidates of one question, and about `_ALL` of all."""
@@ -53,12 +55,12 @@ class Pool:
     ids: Ids | None = None
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64], offset: int, needed: bool) -> Pool:
-        """All of the nodes, or those that are reached most often, of these `counts`; where it is `needed`, only those
-        that are reached at all."""
-        if not needed and len(counts) <= _POOL:
+    def of(cls, counts: NDArray[np.int64], offset: int, most: int, needed: bool) -> Pool:
+        """All of the nodes, or the `most` that are reached most often, of these `counts`; where it is `needed`, only
+        those that are reached at all."""
+        if not needed and len(counts) <= most:
             return cls(offset, len(counts))
-        order = np.argsort(-counts, kind="stable")[:_POOL]
+        order = np.argsort(-counts, kind="stable")[:most]
         return cls(offset, len(counts), np.sort(order[counts[order] > 0]).astype(np.int32))
 
     def nodes(self, like: Tensor) -> slice | Tensor:
@@ -115,7 +117,8 @@ def _ask(
     asked = probable >= LEAST_LIKELY
     asked[near] = True
     entities = np.flatnonzero(asked).astype(np.int32)
-    pool = Pool.of(np.bincount(far, minlength=width), 0, needed=False)
+    size = _pool_size(2 * len(evidence.facts.heads), predictor)
+    pool = Pool.of(np.bincount(far, minlength=width), 0, size, needed=False)
     sums = np.full(width, np.nan, np.float32)
 
     def ask(block: slice) -> tuple[Keys, Keys]:
@@ -154,7 +157,8 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
     if not width:
         return
     known, tree = evidence.instances.concepts_of, ConceptTree.of(evidence)
-    pool = Pool.of(evidence.instances.entities_of.sizes(), evidence.sizes.entities, needed=True)
+    size = _pool_size(evidence.sizes.entities, predictor)
+    pool = Pool.of(evidence.instances.entities_of.sizes(), evidence.sizes.entities, size, needed=True)
     places = predictor.places
     near, far = known.coordinates()
 
@@ -180,6 +184,10 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
         return pair_keys(own, concepts, width), typing_features(TypingView.of(evidence, tree, (own, concepts), scored))
 
     yield from _each(ask, evidence.sizes.entities, len(pool), predictor)
+
+
+def _pool_size(questions: int, predictor: Complex) -> int:
+    return max(_POOL, _CELLS[predictor.nodes.device.type] // max(questions, 1))
 
 
 def _blocks(size: int, width: int, predictor: Complex) -> Iterator[slice]:
