@@ -104,6 +104,21 @@ class HeldOut:
         codec = TripleKeys(max(len(facts.vocabulary.entities), 1))
         return np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
 
+    def weigh_links(self, keys: Keys) -> Floats:
+        """[N] the share of a link's two ends that lead somewhere by its relation: probabilities are for questions that
+        have an answer, and nobody asks from where nothing leads on."""
+        facts, width = self.whole, max(len(self.whole.vocabulary.entities), 1)
+        relation, head, tail = TripleKeys(width).decode(keys)
+        ends = ((facts.heads, head), (facts.tails, tail))
+        return np.mean(
+            [
+                contains(distinct(pair_keys(facts.relations, known, width)), pair_keys(relation, own, width))
+                for known, own in ends
+            ],
+            axis=0,
+            dtype=np.float32,
+        )
+
     def true_typings(self) -> Keys:
         typed, types = Instances.of(self.whole).concepts_of.coordinates()
         return pair_keys(typed, types, len(self.whole.vocabulary.concepts))
@@ -115,16 +130,16 @@ def fit_calibration(
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
     device = predictor.nodes.device
     parts = []
-    for name, make, true, width in (
-        ("links", candidate_links, facts.true_links(), len(LINK_FEATURES)),
-        ("typings", candidate_typings, facts.true_typings(), len(TYPING_FEATURES)),
+    for make, true, weigh, width in (
+        (candidate_links, facts.true_links(), facts.weigh_links, len(LINK_FEATURES)),
+        (candidate_typings, facts.true_typings(), lambda keys: np.ones(len(keys), np.float32), len(TYPING_FEATURES)),
     ):
         share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
         sample, all_kept = _sample(make(predictor, evidence), share, seed, width)
-        network = fit_probabilities(sample[1], contains(true, sample[0]), seed, device)
+        network = fit_probabilities(sample[1], contains(true, sample[0]), weigh(sample[0]), seed, device)
         again = [sample] if all_kept else make(predictor, evidence)
-        parts.append((name, network, _apply(network, again, lambda degrees: degrees)))
-    (_, links, found), (_, typings, typed) = parts
+        parts.append((network, _apply(network, again, lambda degrees: degrees)))
+    (links, found), (typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
     return Calibration(links, typings, config.held_out), probabilities
 

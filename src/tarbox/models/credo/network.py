@@ -99,15 +99,19 @@ class Fitting:
     device: torch.device
 
 
-def fit_probabilities(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device) -> Network:
-    """By cross entropy over all samples; without any, everything has probability 0."""
+def fit_probabilities(
+    features_NF: Floats, true_N: NDArray[np.bool_], weights_N: Floats, seed: int, device: torch.device
+) -> Network:
+    """By cross entropy over all samples, by their weights; without any, everything has probability 0."""
     import torch
     from torch.nn import functional
 
     labels = torch.from_numpy(true_N.astype(np.float32)).to(device)
+    weights = torch.from_numpy(weights_N.astype(np.float32)).to(device)
 
     def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return functional.binary_cross_entropy_with_logits(logits, labels[rows])
+        each = functional.binary_cross_entropy_with_logits(logits, labels[rows], reduction="none")
+        return (each * weights[rows]).sum() / weights[rows].sum().clamp(min=1)
 
     count = len(features_NF)
     steps = max(300, min(3000, 6 * count // _BATCH)) if count else 0
