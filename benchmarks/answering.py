@@ -1,22 +1,19 @@
 """How fast one core answers: loading, latency by template, memory.
 
-    python benchmarks/answering.py RUN                   # a run of any model; those that believe are asked by level too
-    python benchmarks/answering.py --synthetic           # 100,000 entities at random, and ten probabilities for each fact
+    python benchmarks/answering.py RUN                   # a run of any model
 
 Everything runs in one thread on one processor. Queries are made from random walks over the facts, so each has a known
 answer. *entity* and *concept* are the model's scores of all candidates at that level, *answer* is what a user waits
 for: `Reasoner.answer` with k = 10, both lists, names included. Memory is the greatest this process has had (ru_maxrss).
+`benchmarks/growth.py --answer` measures how this grows with a knowledge base.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,22 +23,12 @@ from typing import Any, Final
 os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"  # before numpy is imported
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
-from tarbox.models.calibration import Calibrator
-from tarbox.models.describing import FEATURES, Describer
-from tarbox.models.probabilities import LEAST, FactProbabilities
 
 from tarbox.core.ids import Level
-from tarbox.execution.graph import Index
 from tarbox.execution.rows import decode
 from tarbox.kb.facts import Facts
-from tarbox.kb.store import open_store
-from tarbox.kb.vocabulary import Vocabulary
-from tarbox.kb.writing import write_store
-from tarbox.models.credo import Credo
-from tarbox.models.saved import sizes_of
-from tarbox.models.scorer import Scorer
+from tarbox.models.scorer import Predictor, Scorer
 from tarbox.query.algebra import And, Entity, Exists, Not, Or, Query
 from tarbox.query.templates import TEMPLATES
 from tarbox.service.answering import warm_up
@@ -120,11 +107,9 @@ def measure(run: Path, count: int) -> bool:
     kb, index = reasoner.kb, reasoner.kb.index
     print(f"{kb.title}, {reasoner.model}: {len(kb.entities):,} entities, {len(kb.concepts):,} concepts, ", end="")
     print(f"{len(kb.facts.heads):,} assertions, {len(index.instances.concepts_of.columns):,} typings under closure")
-    if isinstance(scorer, Credo):
-        probabilities = scorer.probabilities
-        print(
-            f"believes      {len(probabilities.near) // 2:,} assertions, {len(probabilities.concepts.columns):,} typings"
-        )
+    if isinstance(scorer, Predictor):
+        held = scorer.probabilities
+        print(f"probabilities {len(held.near) // 2:,} assertions, {len(held.concepts.columns):,} typings")
     print(f"loading       {loaded:.2f} s after imports; first answers {warmed:.2f} s")
     print(f"{'ms: median, p99':14} {'entity':>16} {'concept':>16} {'answer':>16}")
     walks, slowest = Walks(kb.facts, 0), 0.0
@@ -152,81 +137,11 @@ def measure_alone(run: Path, count: int) -> bool:
     return measure(run, count)
 
 
-def write_synthetic(folder: Path, entities: int, seed: int = 0) -> None:
-    """A run of credo over a random graph: 3 assertions and 1.5 typings for each entity, ten probabilities for each fact.
-
-    A few entities and concepts have most of the facts, as everywhere: ids are drawn as squares of uniform numbers.
-    """
-    random = np.random.default_rng(seed)
-    concepts, relations = max(entities // 100, 10), 50
-    names = [
-        [f"urn:x:{kind}{row:07}" for row in range(size)]
-        for kind, size in zip("ecr", (entities, concepts, relations), strict=True)
-    ]
-    links = _draw(random, (relations, entities, entities), 33 * entities)
-    typings = _draw(random, (entities, concepts), 33 * entities // 2)
-    known, typed = (np.zeros(len(part), np.bool_) for part in (links, typings))
-    known[random.choice(len(links), 3 * entities, replace=False)] = True
-    typed[random.choice(len(typings), 3 * entities // 2, replace=False)] = True
-    relation, head, tail = np.unravel_index(links[known], (relations, entities, entities))
-    instance, concept = np.unravel_index(typings[typed], (entities, concepts))
-    tree = [(row, int(random.integers(0, row))) for row in range(1, concepts)]
-    vocabulary = Vocabulary.of(*names)
-    facts = Facts.of(
-        vocabulary,
-        zip(head.tolist(), relation.tolist(), tail.tolist(), strict=True),
-        zip(instance.tolist(), concept.tolist(), strict=True),
-        tree,
-    )
-    guesses = [
-        (keys[~taken], random.uniform(LEAST, 0.9, int((~taken).sum())).astype(np.float32) ** 2 + LEAST)
-        for keys, taken in ((links, known), (typings, typed))
-    ]
-    index = Index.of(facts)
-    weights = random.normal(0, 0.01, (2 * relations + concepts, concepts)).astype(np.float32)
-    shapes = ((32, FEATURES), (32,), (32, 32), (32,), (1, 32), (1,))
-    layers = tuple((0.2 * random.normal(size=shape)).astype(np.float32) for shape in shapes)
-    ranking = Calibrator(np.zeros(FEATURES, np.float32), np.ones(FEATURES, np.float32), layers)
-    probabilities = FactProbabilities.of(facts, sizes_of(facts), guesses[0], guesses[1])
-    credo = Credo.of(index, probabilities, Describer.of(index, weights), ranking, "strongest")
-    write_store(folder / "store", facts)
-    safetensors.numpy.save_file(
-        {name: np.ascontiguousarray(part) for name, part in credo.arrays().items()}, folder / "model.safetensors"
-    )
-    description = {
-        "format": "tarbox-run",
-        "version": 1,
-        "model": "credo",
-        "benchmark": {"relative": ".", "absolute": str(folder)},
-    }
-    description["vocabulary_hash"] = open_store(folder / "store").vocabulary_hash
-    (folder / "run.json").write_text(json.dumps(description))
-    (folder / "config.toml").write_text('[model]\nname = "credo"\n')
-
-
-def _draw(random: np.random.Generator, sizes: tuple[int, ...], count: int) -> NDArray[np.int64]:
-    """Sorted distinct keys of so many tuples of ids, small ids oftener than large ones."""
-    columns = [np.minimum((random.random(count) ** 2 * size).astype(np.int64), size - 1) for size in sizes]
-    return np.unique(np.ravel_multi_index(columns, sizes))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, nargs="?", help="a run")
+    parser.add_argument("run", type=Path, help="a run")
     parser.add_argument("--queries", type=int, default=200, help="how many of each template")
-    parser.add_argument("--synthetic", type=int, nargs="?", const=100_000, metavar="ENTITIES", help="make a run first")
     chosen = parser.parse_args()
-    if chosen.run is None:
-        if chosen.synthetic is None:
-            parser.error("name a RUN, or give --synthetic")
-        with tempfile.TemporaryDirectory() as folder:  # made by another process, whose memory is not measured
-            command = [sys.executable, __file__, str(Path(folder) / "synthetic"), "--synthetic", str(chosen.synthetic)]
-            subprocess.run(command, check=True)
-            sys.exit(0 if measure_alone(Path(folder) / "synthetic", chosen.queries) else 1)
-    if chosen.synthetic is not None:
-        chosen.run.mkdir()
-        write_synthetic(chosen.run, chosen.synthetic)
-        return
     sys.exit(0 if measure_alone(chosen.run, chosen.queries) else 1)
 
 

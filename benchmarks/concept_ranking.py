@@ -24,7 +24,6 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 import torch
-from tarbox.models.features import FINE
 from torch import Tensor
 
 from tarbox.core.ids import Level
@@ -123,8 +122,6 @@ def rank_all(meter: Meter, batch: int, *, compiled: bool) -> list[Line]:
         name: partial(engine, concepts.values, queries.values)
         for name, engine in engines(meter.device, compiled=compiled).items()
     }
-    for dtype in (torch.float32, torch.bfloat16) if meter.device.type == "cuda" else (torch.float32,):
-        calls[f"feature map, {str(dtype).removeprefix('torch.')}"] = partial(FINE.approximate, concepts, queries, dtype)
     for name, call in calls.items():
         rate = terms / meter.time(call)
         ratio = rate / lines[0].figure if lines else 1.0
