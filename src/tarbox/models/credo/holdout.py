@@ -23,7 +23,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import Rows, TripleKeys, contains, pair_keys
+from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
 from tarbox.models.credo.concepts import CONCEPT_FEATURES
@@ -110,14 +110,12 @@ class HeldOut:
         facts, width = self.whole, max(len(self.whole.vocabulary.entities), 1)
         relation, head, tail = TripleKeys(width).decode(keys)
         ends = ((facts.heads, head), (facts.tails, tail))
-        return np.mean(
-            [
-                contains(distinct(pair_keys(facts.relations, known, width)), pair_keys(relation, own, width))
-                for known, own in ends
-            ],
-            axis=0,
-            dtype=np.float32,
-        )
+        leads = [
+            contains(distinct(pair_keys(facts.relations, known, width)), pair_keys(relation, own, width))
+            for known, own in ends
+        ]
+        found: Floats = np.mean(leads, axis=0, dtype=np.float32)
+        return found
 
     def true_typings(self) -> Keys:
         typed, types = Instances.of(self.whole).concepts_of.coordinates()
