@@ -13,13 +13,9 @@ from torch.nn import functional
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.rows import EVERYTHING
-from tarbox.kb.facts import Facts
-from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.base import Sizes, Task
+from tarbox.models.base import Sizes
 from tarbox.models.complex import Complex, ComplexConfig, Places, conjugate, modulus, multiply
 from tarbox.models.cqd import Cqd, CqdConfig
-from tarbox.models.learning.negatives import NegativesConfig, Sampler
-from tarbox.models.links import LinkSource, link_sources, links_of
 from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, slots, walk
 from tarbox.query.templates import TEMPLATES, template
 
@@ -145,34 +141,6 @@ def test_a_gradient_reaches_every_parameter(rivals: int) -> None:
     for name, parameter in links.named_parameters():
         assert parameter.grad is not None, name
         assert (parameter.grad.abs().sum(1) > 0).all(), name
-
-
-def facts() -> Facts:
-    words = Vocabulary.of([f"e{n}" for n in range(7)], [f"c{n}" for n in range(4)], ["p", "q"])
-    return Facts.of(words, [(0, 0, 1), (2, 1, 2), (3, 0, 4)], [(0, 0), (5, 3)], [(0, 1), (1, 2)])
-
-
-def test_links_of_facts() -> None:
-    """Assertions and subsumptions both ways, typings with what follows from them."""
-    found = {tuple(link) for link in links_of(facts()).tolist()}
-    asserted = {(0, 1, 0), (1, 0, 1), (2, 2, 2), (3, 2, 2), (0, 4, 3), (1, 3, 4)}
-    typed = {(4, 0, 7), (4, 0, 8), (4, 0, 9), (4, 5, 10)}
-    wider = {(5, 7, 8), (5, 8, 9)}
-    assert found == asserted | typed | wider | {(6, y, x) for _, x, y in wider}
-    to_entities, to_concepts = link_sources(facts(), 0, torch.device("cpu"))
-    assert (to_entities.task, len(to_entities)) == (Task.ENTITY, 6)
-    assert (to_concepts.task, len(to_concepts)) == (Task.INSTANTIATION, 8)
-
-
-def test_rivals_are_drawn_of_the_kind_that_a_link_leads_to() -> None:
-    sampler = Sampler(NegativesConfig(), torch.Generator().manual_seed(0))
-    links = torch.from_numpy(links_of(facts()))[-4:]
-    for rivals, drawn in ((3, 3), (4, 0), (9, 0)):  # as many as there are, or more, are all of them
-        source = LinkSource(Task.INSTANTIATION, links, PLACES.concepts, rivals)
-        found = source.draw(torch.tensor([0, 2]), sampler)
-        assert found.first.tolist() == links[[0, 2]].tolist()
-        assert len(found.second) == drawn
-        assert all(PLACES.concepts.start <= rival < PLACES.concepts.stop for rival in found.second.tolist())
 
 
 def test_mistakes_in_the_settings() -> None:

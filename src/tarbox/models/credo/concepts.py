@@ -258,15 +258,16 @@ class ConceptFeatures:
 
 def _join(views: Sequence[tuple[Ids, ConceptView]]) -> ConceptEvidence:
     sizes = [len(concepts) for concepts, _ in views]
-    rows = Rows(np.append(0, np.cumsum(sizes)).astype(np.int64), np.concatenate([concepts for concepts, _ in views]))
-    sums = np.concatenate([view.sums for _, view in views])
+    columns = np.concatenate([np.empty(0, np.int32), *(concepts for concepts, _ in views)])
+    sums = np.concatenate([np.empty((0, 7)), *(view.sums for _, view in views)])
+    features = [np.empty((0, len(CONCEPT_FEATURES)), np.float32), *(matrix(CONCEPT_FEATURES, view) for _, view in views)]
     return ConceptEvidence(
-        rows,
-        np.concatenate([view.is_known for _, view in views]),
+        Rows(np.append(0, np.cumsum(sizes)).astype(np.int64), columns),
+        np.concatenate([np.empty(0, np.bool_), *(view.is_known for _, view in views)]),
         sums[:, 6].astype(np.float32),
         (-np.expm1(-sums[:, :3].sum(1))).astype(np.float32),
         sums[:, 4].astype(np.float32),
-        np.concatenate([matrix(CONCEPT_FEATURES, view) for _, view in views]),
+        np.concatenate(features),
     )
 
 

@@ -221,7 +221,7 @@ def _cross_entropy(sets_BE: Floats, known: Rows, true: Rows) -> float:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Lists:
+class ConceptLists:
     """Concepts of queries: features [Q, K, F], which are true and which take part at all [Q, K].
 
     `weights` [Q, K] is how many concepts each stands for: 0 where it is there because it is true, which says nothing
@@ -245,8 +245,10 @@ def fit_ranking(reasoner: Credo, queries: FittingQueries, seed: int, device: tor
     ]
     if not any(part.true.any() for part in parts):
         return None
+    width = max(int(part.used.sum(1).max(initial=1)) for part in parts)  # what none of the lists fills is left out
     features, true_, used_, weights_ = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("features", "true", "used", "weights")
+        np.concatenate([getattr(part, name)[:, :width] for part in parts])
+        for name in ("features", "true", "used", "weights")
     )
     true, used, weights = (torch.from_numpy(array).to(device) for array in (true_, used_, weights_))
 
@@ -268,7 +270,7 @@ def ranking_loss(
     return pointwise + LISTWISE * listwise
 
 
-def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]) -> Lists:
+def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]) -> ConceptLists:
     """For each query the concepts not known that are strongest, some of the others at random, and all true ones."""
     usual, random = drawn
     evidence = reasoner.features.describe(reasoner.ask(shape, ids), reasoner.probabilities)
@@ -280,7 +282,7 @@ def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[b
     ]
     strength: Floats = np.sum(terms, axis=0)
     size = len(ids)
-    found = Lists(
+    found = ConceptLists(
         np.zeros((size, _SHORTLIST, len(names)), np.float32),
         np.zeros((size, _SHORTLIST), np.bool_),
         np.zeros((size, _SHORTLIST), np.bool_),

@@ -22,7 +22,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptEvidence, ConceptFeatures, QueryBatch, SetModel
 from tarbox.models.credo.network import Network
-from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra, compose
+from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra, compose, join_alternatives
 from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import Prediction
@@ -161,7 +161,7 @@ class Credo(Learner):
     def _concept_scores(self, shape: Query, ids: Ids) -> Scores:
         batch = self.ask(shape, ids)
         evidence = self.features.describe(batch, self.probabilities)
-        likely = self._likely(batch, evidence, union=lambda one, other: one + other - one * other)
+        likely = self._likely(batch, evidence, union=join_alternatives)
         rows, columns = evidence.concepts.coordinates()
         found = np.zeros((len(ids), self.index.concepts))
         found[rows, columns] = np.where(evidence.known, 1.0 + evidence.expected, likely)

@@ -2,15 +2,17 @@
 
 A query is evaluated bottom-up over fuzzy sets [B, E] (`ProbabilityAlgebra`): a conjunction is a product, a disjunction
 its dual, `not` the complement, and a projection lies between its best proof and the noisy-or of its proofs. Products
-take their operands for independent, which `A and not A` is not. So `compose` first makes a Boolean formula of each
-conjunction and disjunction; what occurs in it more than once is decided case by case (Shannon's expansion). Hence
-queries that are equal by propositional logic have equal probabilities, and no answer is likelier than a conjunct.
+take their operands for independent, which `A and not A` is not, nor `r some A` and `r some B`, which one link may
+prove both. So `compose` first makes a Boolean formula of each conjunction and disjunction. What occurs in it more than
+once is decided case by case (Shannon's expansion); of what one relation leads to, the probability of leading to none of
+several sets is that of not leading to their union, which says how they go together (inclusion and exclusion). Hence
+queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final, TypeAlias, final
@@ -36,6 +38,8 @@ KEPT: Final = 1e-3
 by more than m * KEPT (ADR 26)."""
 _CASES: Final = 10
 """The most parts of one formula that are decided case by case; beyond, they count as independent."""
+_TOGETHER: Final = 6
+"""The most projections by one relation whose proofs are shared; beyond, they count as independent."""
 _ROWS: Final = 32
 """Queries that a thread follows a relation for at a time."""
 
@@ -147,11 +151,18 @@ class ProbabilityAlgebra:
         return reduce(np.multiply, [np.maximum(operand, self.floor) for operand in operands])
 
     def union(self, operands: Sequence[Floats]) -> Floats:
-        return reduce(lambda one, other: one + other - one * other, operands)  # exact also for small ones
+        return reduce(join_alternatives, operands)
 
     def complement(self, operand: Floats) -> Floats:
         found: Floats = 1 - operand
         return found
+
+
+def join_alternatives(one: Floats, other: Floats) -> Floats:
+    """The noisy-or of two. Written so that rounding leaves 1 where one is 1, what is small as exact as it is, and never
+    more than 1."""
+    found: Floats = one + other * (1 - one)
+    return found
 
 
 def compose(shape: Query, algebra: ProbabilityAlgebra) -> Floats:
@@ -243,20 +254,7 @@ class _Formulas:
         return _join(True, operands)
 
     def union(self, operands: Sequence[_Formula]) -> _Formula:
-        """What one relation leads to from several sets is what it leads to from their union."""
-        merged: dict[bytes, list[_Atom]] = {}
-        rest: list[_Formula] = []
-        flat = [part for operand in operands for part in _parts(False, operand)]
-        for part in flat:
-            if isinstance(part, _Atom) and part.link is not None:
-                merged.setdefault(part.link[1], []).append(part)
-            else:
-                rest.append(part)
-        for same in merged.values():
-            links = [part.link for part in same if part.link is not None]
-            operand = _join(False, [link[2] for link in links])
-            rest.append(same[0] if len(same) == 1 else self.exists(links[0][0], Direction.FORWARD, operand))
-        return _join(False, rest)
+        return _join(False, operands)
 
     def complement(self, operand: _Formula) -> _Formula:
         return _deny(operand)
@@ -329,16 +327,41 @@ def _given(formula: _Formula, atom: _Atom, truth: bool) -> _Formula:
             return formula
 
 
+def _merge(formula: _Formula, counts: Counter[_Atom], formulas: _Formulas) -> _Formula:
+    """With one projection in the place of several by one relation where these are alternatives, or all denied: what a
+    relation leads to from any of several sets is what it leads to from their union. Only what occurs once is merged."""
+    if not isinstance(formula, _Join):
+        return formula
+    by_relation: dict[bytes, list[tuple[str, bytes, _Formula]]] = {}
+    parts: list[_Formula] = []
+    for part in formula.parts:
+        atom = part.operand if isinstance(part, _Not) and formula.every else part
+        if isinstance(atom, _Atom) and atom.link is not None and counts[atom] == 1 and formula.every != (atom is part):
+            by_relation.setdefault(atom.link[1], []).append(atom.link)
+        else:
+            parts.append(_merge(part, counts, formulas))
+    for links in by_relation.values():
+        merged = formulas.exists(links[0][0], Direction.FORWARD, _join(False, [operand for _, _, operand in links]))
+        parts.append(_deny(merged) if formula.every else merged)
+    return _join(formula.every, parts)
+
+
 def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats], cases: int = _CASES) -> Floats:
-    """[B, E] the probability of a formula whose atoms are independent; `sets` are those computed already."""
+    """[B, E] the probability of a formula; `sets` are those computed already."""
+    formula = _merge(formula, Counter(_atoms(formula)), _Formulas(algebra))
     counts = Counter(_atoms(formula))
-    repeated, times = max(counts.items(), key=lambda item: item[1], default=(None, 0))
+    together = [] if algebra.floor else _together(counts)
+    shared = {atom for group in together for atom in group}
+    single = ((atom, times) for atom, times in counts.items() if atom not in shared)
+    repeated, times = max(single, key=lambda item: item[1], default=(None, 0))
     if repeated is not None and times > 1 and cases:
         true = _set(repeated, sets)
         then, otherwise = (
             _value(_given(formula, repeated, truth), algebra, sets, cases - 1) for truth in (True, False)
         )
         return true * then + (1 - true) * otherwise
+    if together:
+        return _joint_value(formula, together[0], algebra, sets)
     match formula:
         case bool():
             return np.full(algebra.shape, float(formula), np.float32)
@@ -349,6 +372,49 @@ def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Flo
         case _Join(every, parts):
             values = [_value(part, algebra, sets, 0) for part in parts]
             return algebra.intersection(values) if every else algebra.union(values)
+
+
+def _together(atoms: Iterable[_Atom]) -> list[list[_Atom]]:
+    """The projections of each relation that makes two or more of them."""
+    found: dict[bytes, list[_Atom]] = {}
+    for atom in atoms:
+        if atom.link is not None:
+            found.setdefault(atom.link[1], []).append(atom)
+    return [group for group in found.values() if 1 < len(group) <= _TOGETHER]
+
+
+def _joint_value(
+    formula: _Formula, together: Sequence[_Atom], algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats]
+) -> Floats:
+    """Of a formula with several projections by one relation: a sum, with signs, of the probabilities that the relation
+    leads from none of some sets, each times that of what the formula is then.
+
+    That projection a is true, and those before it are not, is P(none of those) - P(neither those nor a).
+    """
+    terms: Counter[tuple[_Formula, _Formula]] = Counter()
+
+    def spread(left: _Formula, atoms: Sequence[_Atom], none: _Formula, sign: int) -> None:
+        if left is False:
+            return
+        if not atoms:
+            terms[none, left] += sign
+            return
+        atom, rest = atoms[0], atoms[1:]
+        assert atom.link is not None
+        more = _join(False, [none, atom.link[2]])
+        spread(_given(left, atom, False), rest, more, sign)
+        spread(_given(left, atom, True), rest, none, sign)
+        spread(_given(left, atom, True), rest, more, -sign)
+
+    spread(formula, together, False, 1)
+    first = together[0].link
+    assert first is not None
+    found = np.zeros(algebra.shape, np.float64)
+    for (none, left), times in terms.items():
+        if times:
+            reached = _value(_Formulas(algebra).exists(first[0], Direction.FORWARD, none), algebra, sets)
+            found += times * (1.0 - reached.astype(np.float64)) * _value(left, algebra, sets)
+    return np.clip(found, 0.0, 1.0).astype(np.float32)
 
 
 def _set(atom: _Atom, sets: dict[_Atom, Floats]) -> Floats:

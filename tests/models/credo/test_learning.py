@@ -1,0 +1,251 @@
+"""Learning from a store through the one seam: repeatable, resumable, and possible with little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import quick_learning
+from quick_learning import few_steps, quick_settings
+from uncertain import Maker
+
+from tarbox import KnowledgeBase, Reasoner
+from tarbox.core.errors import ConfigError, StoreVersion, TarboxError
+from tarbox.core.ids import Level
+from tarbox.execution.rows import encode
+from tarbox.kb.facts import Facts
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.kb.writing import write_store
+from tarbox.models.credo.learning import PLAN
+from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.saved import open_run, sizes_of
+from tarbox.query.render import render
+from tarbox.training.events import Event, PartBegan
+from tarbox.training.run import read_tensors
+from tarbox.training.session import Listeners, resume, start
+
+CUTS = ["PartBegan-1", "EpochEnded-2", "PartBegan-2", "PartBegan-3", "PartBegan-4", "EpochEnded-4", "PartBegan-5"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        few_steps(patched.setattr)
+        yield
+
+
+@pytest.fixture(scope="module")
+def facts() -> Facts:
+    return Maker(0, entities=30, concepts=8).world(uncertain=False, dense=1.0).facts
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, facts: Facts) -> Path:
+    folder = tmp_path_factory.mktemp("learning") / "kb"
+    write_store(folder, facts)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(store: Path) -> Path:
+    folder = store.with_name("run")
+    start(store, folder, quick_settings())
+    return folder
+
+
+def model_bytes(run: Path) -> bytes:
+    return (run / "model.safetensors").read_bytes()
+
+
+def test_the_parts_are_told_in_order(store: Path, tmp_path: Path) -> None:
+    heard: list[Event] = []
+    start(store, tmp_path / "run", quick_settings(), Listeners([heard.append]))
+    assert [event.part for event in heard if isinstance(event, PartBegan)] == list(PLAN)
+    assert sum(PLAN.values()) == pytest.approx(1.0)
+    assert not (tmp_path / "run" / "parts").exists()
+
+
+def test_the_same_seed_gives_the_same_file(run: Path, store: Path, tmp_path: Path) -> None:
+    start(store, tmp_path / "again", quick_settings())
+    assert model_bytes(tmp_path / "again") == model_bytes(run)
+    start(store, tmp_path / "other", quick_settings("seed=7"))
+    assert model_bytes(tmp_path / "other") != model_bytes(run)
+
+
+def test_a_saved_model_answers_as_before(run: Path, facts: Facts) -> None:
+    saved = open_run(run)
+    before = saved.scorer()
+    assert isinstance(before, Credo)
+    after = Credo.of_arrays(facts, before.arrays(), None, "cpu")
+    arrays = read_tensors(run / "model.safetensors")[0]
+    assert {name: array.tobytes() for name, array in before.arrays().items()} == {
+        name: tensor.numpy().tobytes() for name, tensor in arrays.items()
+    }
+    maker = Maker(9, entities=30, concepts=8)
+    for _ in range(30):
+        shape, ids = encode(maker.query(), facts.vocabulary)
+        for level in Level:
+            assert np.array_equal(*(model.score(shape, ids[None], level) for model in (before, after)))
+        one, other = (model.predict(shape, ids[None]) for model in (before, after))
+        assert np.array_equal(one.entities, other.entities)
+        assert np.array_equal(one.concepts.values, other.concepts.values)
+        assert np.array_equal(one.expected, other.expected)
+
+
+def test_something_is_predicted_and_what_is_known_is_certain(run: Path, facts: Facts) -> None:
+    held = open_run(run).scorer().probabilities  # type: ignore[attr-defined]
+    known = 2 * len(facts.heads)
+    assert len(held.degrees) > known
+    assert int((held.degrees == 1).sum()) == known
+    assert held.degrees.min() > 0
+    assert held.degrees[held.degrees < 1].max() <= 0.99
+
+
+@pytest.fixture(scope="module")
+def cut(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs that were killed at each of `CUTS`."""
+    folder = tmp_path_factory.mktemp("cut")
+    config = folder / "settings.toml"
+    config.write_text(quick_settings().toml())
+    subprocess.run([sys.executable, quick_learning.__file__, str(store), str(config), *CUTS], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("point", CUTS)
+def test_a_run_that_was_killed_goes_on_to_the_same_model(point: str, cut: Path, run: Path) -> None:
+    assert not (cut / point / "model.safetensors").exists()
+    resume(cut / point, {})
+    assert model_bytes(cut / point) == model_bytes(run)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rank": -1}, r"rank = -1, .*rank must be 0 or more"),
+        ({"candidates": -2}, r"candidates = -2, .*candidates -1 or more"),
+        ({"initial": 0.0}, r"initial = 0\.0: .*initial greater than 0"),
+        ({"regularization": -0.1}, r"regularization = -0\.1, .*both must be 0 or more"),
+        ({"relation_weight": -1.0}, r"relation_weight = -1\.0: both must be 0 or more"),
+        ({"held_out": 0.0}, r"held_out = 0\.0, .*must lie between 0 and 1"),
+        ({"held_out": 1.0}, r"held_out = 1\.0, .*must lie between 0 and 1"),
+        ({"continued": -0.5}, r"continued = -0\.5: .*continued be 0 or more"),
+        ({"queries": 0}, r"queries = 0: it must be at least 1"),
+    ],
+)
+def test_settings_out_of_range_get_advice(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CredoConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_setting_out_of_range_leaves_no_run(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="held_out"):
+        start(store, tmp_path / "run", quick_settings("model.held_out=2"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_settings_leave_open_is_decided_by_size_and_hardware(facts: Facts) -> None:
+    import torch
+
+    found = Credo.resolve(CredoConfig(), sizes_of(facts), torch.device("cpu"))
+    assert (found.rank, found.candidates) == (64, 0)
+    from tarbox.models.base import Sizes
+
+    large = Credo.resolve(CredoConfig(), Sizes(100_000, 10, 5), torch.device("cpu"))
+    assert (large.rank, large.candidates) == (64, 2048)
+    given = Credo.resolve(CredoConfig(rank=5, candidates=7), Sizes(100_000, 10, 5), torch.device("cpu"))
+    assert (given.rank, given.candidates) == (5, 7)
+
+
+@pytest.mark.parametrize("assignment", ["model.continued=0", "model.held_out=0.5", "model.candidates=4"])
+def test_other_settings_train_and_answer(store: Path, tmp_path: Path, assignment: str) -> None:
+    start(store, tmp_path / "run", quick_settings(assignment))
+    found = Reasoner.load(tmp_path / "run").answer("<urn:r0> some <urn:c01>")
+    assert found.entities[0].status == "known"
+
+
+def test_a_run_of_an_earlier_version_is_refused(run: Path, facts: Facts) -> None:
+    arrays = open_run(run).scorer().arrays()  # type: ignore[attr-defined]
+    with pytest.raises(StoreVersion, match="train it again"):
+        Credo.of_arrays(facts, {key: value for key, value in arrays.items() if key != "dependence"}, None, "cpu")
+    shorter = arrays | {"ranking/mean": arrays["ranking/mean"][:-1]} if "ranking/mean" in arrays else {}
+    with pytest.raises(StoreVersion, match="train it again"):
+        Credo.of_arrays(facts, shorter, None, "cpu")
+
+
+# Little to learn from
+
+
+def names(letter: str, count: int) -> list[str]:
+    return [f"urn:{letter}{n:02}" for n in range(count)]
+
+
+RING = [(n, n % 2, (n + 1) % 12) for n in range(12)]
+LITTLE: dict[str, Facts] = {
+    "no concepts": Facts.of(Vocabulary.of(names("e", 12), [], names("r", 2)), RING),
+    "no typings": Facts.of(Vocabulary.of(names("e", 12), names("c", 3), names("r", 2)), RING, [], [(0, 1), (1, 2)]),
+    "no assertions": Facts.of(
+        Vocabulary.of(names("e", 12), names("c", 3), []), [], [(n, n % 3) for n in range(12)], [(0, 1)]
+    ),
+    "one entity": Facts.of(Vocabulary.of(names("e", 1), names("c", 2), names("r", 1)), [(0, 0, 0)], [(0, 0)], [(0, 1)]),
+    "one relation": Facts.of(
+        Vocabulary.of(names("e", 12), names("c", 2), names("r", 1)),
+        [(h, 0, t) for h, _, t in RING],
+        [(n, n % 2) for n in range(12)],
+    ),
+    "one fact": Facts.of(Vocabulary.of(names("e", 2), [], names("r", 1)), [(0, 0, 1)]),
+    "concepts alone": Facts.of(Vocabulary.of([], names("c", 3), []), [], [], [(0, 1), (1, 2)]),
+    "nothing": Facts.of(Vocabulary.of([], [], [])),
+}
+
+
+@pytest.mark.parametrize("name", LITTLE)
+def test_little_to_learn_from(name: str, tmp_path: Path) -> None:
+    """Trains and answers what follows, or says in one line why not."""
+    facts = LITTLE[name]
+    write_store(tmp_path / "kb", facts)
+    try:
+        start(tmp_path / "kb", tmp_path / "run", quick_settings())
+    except TarboxError as error:
+        assert name in ("nothing", "concepts alone"), error
+        assert "\n" not in str(error)
+        return
+    reasoner, kb = Reasoner.load(tmp_path / "run"), KnowledgeBase.load(tmp_path / "kb")
+    asked = [f"{{<{iri}>}}" for iri in names("e", len(facts.vocabulary.entities))]
+    asked += [f"<{iri}>" for iri in names("c", len(facts.vocabulary.concepts))]
+    asked += [f"<{iri}> some owl:Thing" for iri in names("r", len(facts.vocabulary.relations))]
+    asked += [f"not ({asked[0]})"] if asked else []
+    for text in asked:
+        found, wanted = reasoner.answer(text, k=None), kb.answer(text)
+        for level in ("entities", "concepts"):
+            known = {item.iri for item in getattr(found, level) if item.status == "known"}
+            assert known == {item.iri for item in getattr(wanted, level)}
+
+
+# Known answers
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_known_answers_of_a_run_are_exactly_those_of_its_store(seed: int, tmp_path: Path) -> None:
+    """On 150 random queries of all kinds of node each."""
+    maker = Maker(seed, entities=15, concepts=6)
+    facts = maker.world(uncertain=False, dense=0.6).facts
+    write_store(tmp_path / "kb", facts)
+    start(tmp_path / "kb", tmp_path / "run", quick_settings("stopping.epochs=1"))
+    reasoner, kb = Reasoner.load(tmp_path / "run"), KnowledgeBase.load(tmp_path / "kb")
+    queries = [maker.query() for _ in range(150)]
+    answers = reasoner.answer_many(queries, k=None)
+    for query, found in zip(queries, answers, strict=True):
+        wanted = kb.answer(render(query))
+        for level in ("entities", "concepts"):
+            known = [item.iri for item in getattr(found, level) if item.status == "known"]
+            assert sorted(known) == sorted(item.iri for item in getattr(wanted, level)), render(query)
+            predicted = [item for item in getattr(found, level) if item.status == "predicted"]
+            assert not {item.iri for item in predicted} & set(known)
+            assert all(0.1 <= item.degree <= 1 for item in predicted)

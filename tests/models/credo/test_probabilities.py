@@ -1,0 +1,376 @@
+"""Coherence: what the probability of an answer is, held against the laws of logic and slow, plain evaluations."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uncertain import Maker, World
+
+from tarbox.execution.exact import answer_query
+from tarbox.execution.rows import directed, encode
+from tarbox.models.credo.kernels import project
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, fold, lift, slots
+from tarbox.query.names import ANYTHING
+
+DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
+CLOSE = {"rtol": 1e-4, "atol": 2e-6}
+
+seeds = st.integers(0, 1 << 32)
+dependences = st.sampled_from(DEPENDENCES)
+many = settings(max_examples=60, deadline=None)
+
+
+def differs(found: np.ndarray, wanted: np.ndarray | float) -> bool:
+    return not np.allclose(found, wanted, **CLOSE)
+
+
+# Bounds
+
+
+@many
+@given(seeds, dependences)
+def test_probabilities_are_between_0_and_1(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world = maker.world()
+    for _ in range(3):
+        found = world.value(maker.query(), dependence)
+        assert found.dtype == np.float32
+        assert found.min() >= 0
+        assert found.max() <= 1
+
+
+@many
+@given(seeds, dependences)
+def test_no_answer_is_likelier_than_a_conjunct(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world = maker.world()
+    parts = [maker.query(3) for _ in range(maker.random.choice([2, 3]))]
+    found = world.value(And(tuple(parts)), dependence)
+    for part in parts:
+        assert np.all(found <= world.value(part, dependence) + 1e-6), part
+
+
+@many
+@given(seeds, dependences)
+def test_no_answer_is_less_likely_than_an_alternative(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world = maker.world()
+    parts = [maker.query(3) for _ in range(maker.random.choice([2, 3]))]
+    found = world.value(Or(tuple(parts)), dependence)
+    for part in parts:
+        assert np.all(found >= world.value(part, dependence) - 1e-6), part
+
+
+@many
+@given(seeds, dependences)
+def test_a_projection_lies_between_its_best_proof_and_the_noisy_or_of_its_proofs(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world = maker.world()
+    relation, direction = maker.random.randrange(3), maker.random.choice(list(Direction))
+    operand = maker.query(3)
+    found = world.value(Exists(f"urn:r{relation}", direction, operand), dependence)
+    members = world.value(operand, dependence)
+    best, none = np.zeros(world.entities), np.ones(world.entities)
+    for (of, head, tail), degree in world.all_links().items():
+        if of == relation:
+            near, far = (tail, head) if direction is Direction.FORWARD else (head, tail)
+            best[far] = max(best[far], members[near] * degree)
+            none[far] *= 1 - members[near] * degree
+    assert np.all(found >= best - 1e-6)
+    assert np.all(found <= 1 - none + 1e-6)
+    if dependence in (0.0, 1.0):
+        assert not differs(found, best if dependence else 1 - none)
+
+
+# Logic
+
+
+@many
+@given(seeds, dependences)
+def test_not_is_the_complement(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world, query = maker.world(), maker.query()
+    assert not differs(world.value(Not(query), dependence), 1 - world.value(query, dependence))
+
+
+@many
+@given(seeds, dependences)
+def test_a_contradiction_has_no_answer_and_a_tautology_every_one(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world, query = maker.world(), maker.query(3)
+    other = maker.query(2)
+    for never in (And((query, Not(query))), And((Not(query), other, query)), And((query, And((other, Not(query)))))):
+        assert world.value(never, dependence).tolist() == [0.0] * world.entities
+    for always in (Or((query, Not(query))), Or((Not(query), other, query)), Not(And((query, Not(query))))):
+        assert world.value(always, dependence).tolist() == [1.0] * world.entities
+
+
+def equivalents(a: Query, b: Query, c: Query, relation: str, way: Direction) -> dict[str, tuple[Query, Query]]:
+    """Pairs of queries that are equal by logic."""
+
+    def some(operand: Query) -> Query:
+        return Exists(relation, way, operand)
+
+    everything = Concept(ANYTHING)
+    return {
+        "order of and": (And((a, b, c)), And((c, a, b))),
+        "order of or": (Or((a, b, c)), Or((c, a, b))),
+        "nesting of and": (And((a, And((b, c)))), And((And((a, b)), c))),
+        "nesting of or": (Or((a, Or((b, c)))), Or((Or((a, b)), c))),
+        "duplicates in and": (And((a, b, a)), And((a, b))),
+        "duplicates in or": (Or((a, b, a)), Or((a, b))),
+        "double negation": (Not(Not(a)), a),
+        "De Morgan's first law": (Not(And((a, b))), Or((Not(a), Not(b)))),
+        "De Morgan's second law": (Not(Or((a, b))), And((Not(a), Not(b)))),
+        "and over or": (And((a, Or((b, c)))), Or((And((a, b)), And((a, c))))),
+        "or over and": (Or((a, And((b, c)))), And((Or((a, b)), Or((a, c))))),
+        "absorption by and": (And((a, Or((a, b)))), a),
+        "absorption by or": (Or((a, And((a, b)))), a),
+        "cases": (Or((And((a, b)), And((a, Not(b))))), a),
+        "everything in and": (And((a, everything)), a),
+        "everything in or": (Or((a, everything)), everything),
+        "some of a union": (some(Or((a, b))), Or((some(a), some(b)))),
+        "some of a union in a conjunction": (And((some(Or((a, b))), c)), Or((And((some(a), c)), And((some(b), c))))),
+        "no union": (Not(some(Or((a, b)))), And((Not(some(a)), Not(some(b))))),
+        "equal operands of some": (some(And((a, Or((b, c))))), some(Or((And((a, b)), And((a, c)))))),
+        "equal conjuncts": (And((some(And((a, Or((a, b))))), some(a))), some(a)),
+    }
+
+
+NAMES = list(equivalents(Entity("a"), Entity("b"), Entity("c"), "r", Direction.FORWARD))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(seeds, dependences)
+def test_equivalent_queries_have_equal_probabilities(name: str, seed: int, dependence: float) -> None:
+    maker = Maker(seed, relations=maker_relations(seed))
+    world = maker.world()
+    a, b, c = (maker.query(3) for _ in range(3))
+    relation, way = f"urn:r{maker.random.randrange(maker.sizes[2])}", maker.random.choice(list(Direction))
+    one, other = equivalents(a, b, c, relation, way)[name]
+    assert not differs(world.value(one, dependence), world.value(other, dependence))
+
+
+def maker_relations(seed: int) -> int:
+    """One relation in some knowledge bases: what it leads to from several sets overlaps then."""
+    return 1 + seed % 3
+
+
+# Batches
+
+
+@many
+@given(seeds, dependences)
+def test_a_batch_equals_its_rows(seed: int, dependence: float) -> None:
+    """Also where some rows have equal names in slots in which others do not, and where one concept is everything."""
+    maker = Maker(seed)
+    world, random = maker.world(), maker.random
+    shape, _ = lift(maker.query())
+    limits = {"entity": (0, 3), "concept": (-1, 3), "relation": (0, 3)}
+    rows = [[random.randrange(*limits[slot.role.value]) for slot in slots(shape)] for _ in range(12)]
+    ids = np.array(rows, np.int32).reshape(12, -1)
+    together = world.values(shape, ids, dependence)
+    for row in range(len(ids)):
+        alone = world.values(shape, ids[row : row + 1], dependence)[0]
+        assert not differs(together[row], alone), ids[row]
+
+
+def test_rows_with_equal_names_are_not_taken_for_rows_with_different_ones() -> None:
+    """`?c1 and not ?c2` is empty in the row in which both are one concept, and there alone."""
+    maker = Maker(3)
+    world = maker.world()
+    shape = And((Concept("?c1"), Not(Concept("?c2"))))
+    ids = np.array([[0, 1], [1, 1], [1, 0], [2, 2]], np.int32)
+    found = world.values(shape, ids)
+    typings = world.all_typings()
+    for row, (one, other) in enumerate(ids.tolist()):
+        for entity in range(world.entities):
+            inside, outside = typings.get((entity, one), 0.0), 1 - typings.get((entity, other), 0.0)
+            assert found[row, entity] == pytest.approx(0.0 if one == other else inside * outside, abs=1e-6)
+    assert found[[0, 2]].max() > 0
+
+
+def test_no_rows_at_all() -> None:
+    shape = And((Concept("?c1"), Not(Entity("?e1"))))
+    assert Maker(0).world().values(shape, np.empty((0, 2), np.int32)).shape == (0, 7)
+
+
+# Plain evaluations
+
+
+@many
+@given(seeds, dependences)
+def test_known_facts_alone_give_the_exact_answers(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world = maker.world(uncertain=False, dense=0.7)
+    for _ in range(3):
+        query = maker.query()
+        wanted = np.zeros(world.entities)
+        wanted[answer_query(query, world.index).entities] = 1
+        assert world.value(query, dependence).tolist() == wanted.tolist(), query
+
+
+def enumerate_worlds(query: Query, atoms: dict[Query, np.ndarray]) -> np.ndarray:
+    """[E] the sum over all truth assignments of the atoms of those that make the query true."""
+    total = np.zeros(len(next(iter(atoms.values()))))
+    for truths in product([False, True], repeat=len(atoms)):
+        given = dict(zip(atoms, truths, strict=True))
+
+        def truth(node: Query, parts: list[bool], given: dict[Query, bool] = given) -> bool:
+            match node:
+                case And():
+                    return all(parts)
+                case Or():
+                    return any(parts)
+                case Not():
+                    return not parts[0]
+                case _:
+                    return given[node]
+
+        if fold(query, truth):
+            total += np.prod([p if given[atom] else 1 - p for atom, p in atoms.items()], axis=0)
+    return total
+
+
+@many
+@given(seeds)
+def test_boolean_parts_agree_with_all_truth_assignments(seed: int) -> None:
+    """Of entities and concepts, each as often as it comes: distinct ones are independent."""
+    maker = Maker(seed, relations=1)
+    world, random = maker.world(), maker.random
+    leaves = [Concept(f"urn:c{n:02}") for n in range(4)] + [Entity("urn:e01")]
+
+    def draw(depth: int) -> Query:
+        kind = random.random()
+        if depth == 0 or kind < 0.1:
+            return random.choice(leaves)
+        if kind < 0.3:
+            return Not(draw(depth - 1))
+        parts = tuple(draw(depth - 1) for _ in range(random.choice([2, 3])))
+        return And(parts) if kind < 0.65 else Or(parts)
+
+    atoms = {leaf: world.value(leaf).astype(np.float64) for leaf in leaves}
+    for _ in range(2):
+        query = draw(4)
+        assert not differs(world.value(query), enumerate_worlds(query, atoms))
+
+
+@many
+@given(seeds)
+def test_what_one_relation_leads_to_shares_its_links(seed: int) -> None:
+    """A Boolean formula of projections by one relation of leaves agrees with all truth assignments of its links and of
+    the leaves' members, which are independent."""
+    maker = Maker(seed, entities=3, relations=1)
+    world, random = maker.world(dense=1.0), maker.random
+    leaves = [Concept(f"urn:c{n:02}") for n in range(3)]
+    steps = [Exists("urn:r0", Direction.FORWARD, leaf) for leaf in leaves]
+
+    def draw(depth: int) -> Query:
+        kind = random.random()
+        if depth == 0 or kind < 0.2:
+            return random.choice(steps)
+        if kind < 0.4:
+            return Not(draw(depth - 1))
+        parts = tuple(draw(depth - 1) for _ in range(2))
+        return And(parts) if kind < 0.7 else Or(parts)
+
+    query = draw(2)
+    members = np.stack([world.value(leaf) for leaf in leaves]).astype(np.float64)  # [leaf, entity]
+    links = world.all_links()
+    for head in range(world.entities):
+        near = {tail: links[0, head, tail] for tail in range(world.entities) if (0, head, tail) in links}
+        chance = np.zeros(8)  # of each set of leaves that the entity is led to
+        chance[0] = 1.0
+        for tail, degree in near.items():
+            own = np.zeros(8)
+            for inside in product([0, 1], repeat=3):
+                mask = sum(bit << place for place, bit in enumerate(inside))
+                likely = [members[n, tail] if bit else 1 - members[n, tail] for n, bit in enumerate(inside)]
+                own[mask] += degree * np.prod(likely)
+            own[0] += 1 - degree
+            joined = np.zeros(8)
+            for one, other in product(range(8), repeat=2):
+                joined[one | other] += chance[one] * own[other]
+            chance = joined
+
+        def holds(node: Query, parts: list[bool], mask: int) -> bool:
+            match node:
+                case Exists(operand=operand):
+                    return bool(mask >> leaves.index(operand) & 1)
+                case And():
+                    return all(parts)
+                case Or():
+                    return any(parts)
+                case Not():
+                    return not parts[0]
+                case _:
+                    return False
+
+        wanted = sum(
+            chance[mask] for mask in range(8) if fold(query, lambda node, parts, mask=mask: holds(node, parts, mask))
+        )
+        assert world.value(query)[head] == pytest.approx(wanted, abs=5e-6), (query, head)
+
+
+@many
+@given(seeds, dependences)
+def test_project_agrees_with_plain_python(seed: int, dependence: float) -> None:
+    """Over few members of many links and over many of few, which are walked in different ways."""
+    maker = Maker(seed, entities=12)
+    world, random = maker.world(dense=12.0), np.random.default_rng(seed)
+    sets = random.random((6, 12)).astype(np.float32) * (random.random((6, 12)) < random.random((6, 1)))
+    sets[0] = 0
+    sets[1, 3:] = 0
+    relations = random.integers(0, 6, 6).astype(np.int32)
+    out = np.full((6, 12), 7.0, np.float32)
+    project(world.probabilities.links(), relations, sets, dependence, out)
+    for row, way in enumerate(relations.tolist()):
+        for far in range(12):
+            proofs = [0.0]
+            for (relation, head, tail), degree in world.all_links().items():
+                ends = (tail, head) if way % 2 == 0 else (head, tail)
+                if relation == way // 2 and ends[1] == far:
+                    proofs.append(float(sets[row, ends[0]]) * degree)
+            best, none = max(proofs), float(np.prod([1 - proof for proof in proofs]))
+            wanted = 1 - (1 - best) ** dependence * none ** (1 - dependence)
+            assert out[row, far] == pytest.approx(wanted, abs=3e-6)
+
+
+# Facts
+
+
+@many
+@given(seeds)
+def test_the_probability_of_a_link(seed: int) -> None:
+    world = Maker(seed).world()
+    links = world.all_links()
+    for relation, head, tail in product(range(3), range(7), range(7)):
+        wanted = pytest.approx(links.get((relation, head, tail), 0.0))
+        held = world.probabilities
+        assert held.link(directed(relation, Direction.FORWARD), tail, head) == wanted
+        assert held.link(directed(relation, Direction.INVERSE), head, tail) == wanted
+
+
+@many
+@given(seeds)
+def test_typings_are_closed_under_subsumption(seed: int) -> None:
+    """No concept of an entity is below one of its sub-concepts; what is known has 1."""
+    world = Maker(seed, concepts=6).world()
+    wanted = world.all_typings()
+    for entity, concept in product(range(7), range(6)):
+        found = world.probabilities.concepts.value(entity, concept)
+        assert found == pytest.approx(wanted.get((entity, concept), 0.0))
+        assert found == world.probabilities.members.value(concept, entity)
+        for above in world.above(concept):
+            assert found <= world.probabilities.concepts.value(entity, above)
+
+
+def test_everything_is_the_set_of_all() -> None:
+    world: World = Maker(0).world()
+    shape, ids = encode(Concept(ANYTHING), world.facts.vocabulary)
+    assert world.values(shape, ids[None]).tolist() == [[1.0] * 7]
