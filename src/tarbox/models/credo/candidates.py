@@ -41,7 +41,7 @@ _MOST: Final = 64
 _ALL: Final = 1 << 26
 """At most `_MOST` candidates of one question, and about `_ALL` of all."""
 _KNOWN: Final = -1e9
-_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
+_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 26}
 """Scores held at a time."""
 
 

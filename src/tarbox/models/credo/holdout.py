@@ -1,8 +1,7 @@
 """Hold-out fitting: what makes scores probabilities is fitted on facts that were held out.
 
 Of the facts a share is held out; a link predictor knows the kept ones alone. What it makes of them is compared with the
-held-out facts: that fits the calibration of candidate links and typings, how far proofs depend on each other, and the
-scores of concepts. All carry over to the predictor of all facts.
+held-out facts: that fits the calibration of candidate links and typings, and the scores of concepts. All carry over to the predictor of all facts.
 """
 
 # ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
@@ -10,7 +9,7 @@ scores of concepts. All carry over to the predictor of all facts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -23,13 +22,13 @@ from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
+from tarbox.kb.rows import TripleKeys, contains, distinct, pair_keys
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
 from tarbox.models.credo.concepts import CONCEPT_FEATURES
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
-from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Fitting, Network, fit_network, fit_probabilities
 from tarbox.models.credo.probabilities import KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
@@ -39,10 +38,7 @@ from tarbox.query.templates import TEMPLATES
 Mask = NDArray[np.bool_]
 
 SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("1p", "2p", "3p", "2i", "3i")}
-"""What concept scores and the dependence of proofs are fitted on."""
-DEPENDENCES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
-_STRONGEST: Final = 64
-"""Answers of a query that the dependence of proofs is fitted to: what people see are the first of them."""
+"""What concept scores are fitted on."""
 _SAMPLES: Final = 4_000_000
 """Candidates that calibration is fitted to, about, and that are held in memory."""
 _BLOCK: Final = 64
@@ -57,11 +53,10 @@ _SHORTLIST: Final = 320
 @final
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """From candidates to probabilities. `held_out` is the share of the facts that it was fitted on."""
+    """From candidates to probabilities."""
 
     links: Network
     typings: Network
-    held_out: float
 
     def probabilities(self, predictor: Complex, evidence: Evidence) -> FactProbabilities:
         """The facts, and what the predictor makes of all of them."""
@@ -69,15 +64,17 @@ class Calibration:
         typings = _apply(self.typings, candidate_typings(predictor, evidence), self.complete)
         return FactProbabilities.of(evidence.facts, evidence.sizes, links, typings)
 
-    def complete(self, degrees: Floats) -> Floats:
+    @staticmethod
+    def complete(degrees: Floats) -> Floats:
         """The probability of being true of what still is a candidate once nothing is held out.
 
-        Let h be the share held out, and as great a share be missing from the knowledge base itself. Of what is true and
-        was a candidate then, s = (1 - h) / (2 - h) was held out and had the label true: p = s t. What was held out is
-        known now, which leaves (1 - s) t / (1 - s t) = p / (1 - p) / (1 - h).
+        Let as much be missing from the knowledge base as was held out. A candidate that is true, with probability t, had
+        the label true in half of the cases, p = t / 2; what was held out is known now, which leaves (t - p) / (1 - p) =
+        p / (1 - p). That is so where facts are missing at random. They are not quite: in knowledge bases of which more
+        is known, about p / (1 - p)^0.75 of the candidates were true (docs/results.md).
         """
-        found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) / (1 - self.held_out), 0.99)
-        return np.maximum(found, degrees).astype(np.float32)
+        found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) ** np.float32(0.75), np.float32(0.99))
+        return found
 
 
 def _apply(network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats]) -> tuple[Keys, Floats]:
@@ -123,7 +120,7 @@ class HeldOut:
 
 
 def fit_calibration(
-    predictor: Complex, evidence: Evidence, facts: HeldOut, config: CredoConfig, seed: int
+    predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
 ) -> tuple[Calibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
     device = predictor.nodes.device
@@ -139,7 +136,7 @@ def fit_calibration(
         parts.append((network, _apply(network, again, lambda degrees: degrees)))
     (links, found), (typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
-    return Calibration(links, typings, config.held_out), probabilities
+    return Calibration(links, typings), probabilities
 
 
 def _sample(found: Iterable[Candidates], share: float, seed: int, width: int) -> tuple[Candidates, bool]:
@@ -189,34 +186,6 @@ def _held_out_ends(facts: HeldOut) -> tuple[Ids, Ids, Ids]:
         np.concatenate([tail, head]),
     )
     return both[0].astype(np.int32), both[1].astype(np.int32), both[2].astype(np.int32)
-
-
-def fit_dependence(reasoner: Credo, queries: FittingQueries) -> float:
-    """The dependence of proofs under which the answers of queries with more than one hop are likeliest."""
-    losses = dict.fromkeys(DEPENDENCES, 0.0)
-    for shape, ids in queries.usual:
-        if shape == SHAPES["1p"]:
-            continue
-        for start in range(0, len(ids), _BLOCK):
-            block = ids[start : start + _BLOCK]
-            known, true = (answer_rows(shape, block, index)[0] for index in (reasoner.index, queries.later))
-            for dependence in DEPENDENCES:
-                sets = replace(reasoner, dependence=dependence).fuzzy_sets(shape, block)
-                losses[dependence] += _cross_entropy(sets, known, true)
-    return min(losses, key=lambda dependence: losses[dependence])
-
-
-def _cross_entropy(sets_BE: Floats, known: Rows, true: Rows) -> float:
-    """Of the strongest candidates of each query that are not known."""
-    open_to = sets_BE.copy()
-    open_to[known.coordinates()] = 0.0
-    labels = np.zeros(open_to.shape, np.bool_)
-    labels[true.coordinates()] = True
-    width = min(_STRONGEST, open_to.shape[1])
-    chosen = np.argpartition(-open_to, width - 1, axis=1)[:, :width]
-    degrees = np.clip(np.take_along_axis(open_to, chosen, 1).astype(np.float64), 1e-6, 1 - 1e-6)
-    own = np.take_along_axis(labels, chosen, 1)
-    return float(-np.where(own, np.log(degrees), np.log1p(-degrees))[degrees > 1e-6].sum())
 
 
 @final
@@ -270,7 +239,9 @@ def ranking_loss(
     return pointwise + LISTWISE * listwise
 
 
-def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]) -> ConceptLists:
+def _lists(
+    reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]
+) -> ConceptLists:
     """For each query the concepts not known that are strongest, some of the others at random, and all true ones."""
     usual, random = drawn
     evidence = reasoner.features.describe(reasoner.ask(shape, ids), reasoner.probabilities)

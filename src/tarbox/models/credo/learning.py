@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import torch
@@ -16,7 +15,7 @@ from tarbox.kb.splits import hold_out
 from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
-from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_dependence, fit_ranking
+from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.learning.batches import Source
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
@@ -52,20 +51,19 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     blind = copy.deepcopy(predictor)
     context.fit(blind, kept(), Stage("blind", further, predictor))
     context.begin(next(parts))
-    calibration, probabilities = fit_calibration(blind.eval(), Evidence.of(facts.kept), facts, config, context.seed)
+    calibration, probabilities = fit_calibration(blind.eval(), Evidence.of(facts.kept), facts, context.seed)
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)
-    reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed))
+    reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed), None, config.dependence)
     queries = FittingQueries.of(reasoner, facts, config.queries, context.seed)
-    reasoner = replace(reasoner, dependence=fit_dependence(reasoner, queries))
     ranking = fit_ranking(reasoner, queries, context.seed, context.device)
     context.begin(next(parts))
     context.fit(predictor, everything(), Stage("all", further))
     context.begin(next(parts))
     probabilities = calibration.probabilities(predictor.eval(), Evidence.of(data.facts))
     index = Index.of(data.facts)
-    found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking, reasoner.dependence)
+    found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking, config.dependence)
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
 
 

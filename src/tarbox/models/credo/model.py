@@ -57,7 +57,8 @@ class CredoConfig:
 
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware and the size of the knowledge base. `held_out`
     is the share of the facts that calibration is fitted on; probabilities are those of being among facts that are
-    missing at this rate. Concept scores are fitted on `queries` queries of each template. `continued` is the share of
+    missing at this rate. Concept scores are fitted on `queries` queries of each template. `dependence` says how far the
+    proofs of an answer depend on each other: 1 counts the best of them alone, 0 all of them as independent. `continued` is the share of
     the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all.
     """
 
@@ -68,6 +69,7 @@ class CredoConfig:
     initial: float = 1e-3
     held_out: float = 0.1
     queries: int = 300
+    dependence: float = 0.5
     continued: float = 0.34
 
     def __post_init__(self) -> None:
@@ -85,8 +87,11 @@ class CredoConfig:
             raise ConfigError(
                 f"held_out = {self.held_out}, continued = {self.continued}: both must lie between 0 and 1"
             )
-        if self.queries < 1:
-            raise ConfigError(f"queries = {self.queries}: it must be at least 1")
+        if self.queries < 1 or not 0 <= self.dependence <= 1:
+            raise ConfigError(
+                f"queries = {self.queries}, dependence = {self.dependence}: "
+                "queries must be at least 1, and dependence lie between 0 and 1"
+            )
 
 
 @final
@@ -220,14 +225,13 @@ class Credo(Learner):
             "typings/degrees": held.concepts.values,
             "sets/concepts": self.features.sets.kept,
             "sets/weights": self.features.sets.weights.astype(np.float16),
-            "dependence": np.array([self.dependence]),
         }
         return found | (self.ranking.arrays("ranking/") if self.ranking is not None else {})
 
     @classmethod
-    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any, device: str) -> Credo:  # noqa: ARG003
+    def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: CredoConfig, device: str) -> Credo:  # noqa: ARG003
         """The model of a run, on the CPU whatever the device."""
-        if "dependence" not in arrays:
+        if "sets/concepts" not in arrays:
             raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
         index = Index.of(facts)
         concepts = Rows(*(arrays[f"typings/{name}"] for name in ("offsets", "concepts", "degrees")))
@@ -237,7 +241,7 @@ class Credo(Learner):
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
         sets = SetModel(arrays["sets/concepts"], arrays["sets/weights"].astype(np.float32))
-        return cls.of(index, probabilities, sets, ranking, float(arrays["dependence"][0]))
+        return cls.of(index, probabilities, sets, ranking, config.dependence)
 
     @classmethod
     def resolve(cls, config: CredoConfig, sizes: Sizes, device: torch.device) -> CredoConfig:
