@@ -1,7 +1,8 @@
 """Hold-out fitting: what makes scores probabilities is fitted on facts that were held out.
 
 Of the facts a share is held out; a link predictor knows the kept ones alone. What it makes of them is compared with the
-held-out facts: that fits the calibration of candidate links and typings, and the scores of concepts. All carry over to the predictor of all facts.
+held-out facts: that fits the calibration of candidate links and typings, and the scores of concepts. All carry over to
+the predictor of all facts.
 """
 
 # ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
@@ -68,10 +69,10 @@ class Calibration:
     def complete(degrees: Floats) -> Floats:
         """The probability of being true of what still is a candidate once nothing is held out.
 
-        Let as much be missing from the knowledge base as was held out. A candidate that is true, with probability t, had
-        the label true in half of the cases, p = t / 2; what was held out is known now, which leaves (t - p) / (1 - p) =
-        p / (1 - p). That is so where facts are missing at random. They are not quite: in knowledge bases of which more
-        is known, about p / (1 - p)^0.75 of the candidates were true (docs/results.md).
+        Let as much be missing from the knowledge base as was held out. A candidate that is true, with probability t,
+        had the label true in half of the cases, p = t / 2; what was held out is known now, which leaves
+        (t - p) / (1 - p) = p / (1 - p). That is so where facts are missing at random. They are not quite: in knowledge
+        bases of which more is known, about p / (1 - p)^0.75 of the candidates were true (docs/results.md).
         """
         found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) ** np.float32(0.75), np.float32(0.99))
         return found

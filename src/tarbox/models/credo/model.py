@@ -53,13 +53,14 @@ _ALTERNATIVES: Final = 8
 @final
 @dataclass(frozen=True, slots=True)
 class CredoConfig:
-    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and three more.
+    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and four more.
 
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware and the size of the knowledge base. `held_out`
     is the share of the facts that calibration is fitted on; probabilities are those of being among facts that are
     missing at this rate. Concept scores are fitted on `queries` queries of each template. `dependence` says how far the
-    proofs of an answer depend on each other: 1 counts the best of them alone, 0 all of them as independent. `continued` is the share of
-    the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all.
+    proofs of an answer depend on each other: 1 counts the best of them alone, 0 all of them as independent. `continued`
+    is the share of the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration,
+    and with all.
     """
 
     rank: int = 0
