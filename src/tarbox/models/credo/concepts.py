@@ -260,7 +260,10 @@ def _join(views: Sequence[tuple[Ids, ConceptView]]) -> ConceptEvidence:
     sizes = [len(concepts) for concepts, _ in views]
     columns = np.concatenate([np.empty(0, np.int32), *(concepts for concepts, _ in views)])
     sums = np.concatenate([np.empty((0, 7)), *(view.sums for _, view in views)])
-    features = [np.empty((0, len(CONCEPT_FEATURES)), np.float32), *(matrix(CONCEPT_FEATURES, view) for _, view in views)]
+    features = [
+        np.empty((0, len(CONCEPT_FEATURES)), np.float32),
+        *(matrix(CONCEPT_FEATURES, view) for _, view in views),
+    ]
     return ConceptEvidence(
         Rows(np.append(0, np.cumsum(sizes)).astype(np.int64), columns),
         np.concatenate([np.empty(0, np.bool_), *(view.is_known for _, view in views)]),

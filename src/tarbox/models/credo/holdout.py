@@ -56,7 +56,7 @@ _SHORTLIST: Final = 320
 
 @final
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class FactCalibration:
     """From candidates to probabilities. `held_out` is the share of the facts that it was fitted on."""
 
     links: Network
@@ -111,7 +111,7 @@ class HeldOut:
 
 def fit_calibration(
     predictor: Complex, evidence: Evidence, facts: HeldOut, config: CredoConfig, seed: int
-) -> tuple[Calibration, FactProbabilities]:
+) -> tuple[FactCalibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
     device = predictor.nodes.device
     parts = []
@@ -126,7 +126,7 @@ def fit_calibration(
         parts.append((name, network, _apply(network, again, lambda degrees: degrees)))
     (_, links, found), (_, typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
-    return Calibration(links, typings, config.held_out), probabilities
+    return FactCalibration(links, typings, config.held_out), probabilities
 
 
 def _sample(found: Iterable[Candidates], share: float, seed: int, width: int) -> tuple[Candidates, bool]:
@@ -257,7 +257,9 @@ def ranking_loss(
     return pointwise + LISTWISE * listwise
 
 
-def _lists(reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]) -> ConceptLists:
+def _lists(
+    reasoner: Credo, later: Index, shape: Query, ids: Ids, drawn: tuple[bool, np.random.Generator]
+) -> ConceptLists:
     """For each query the concepts not known that are strongest, some of the others at random, and all true ones."""
     usual, random = drawn
     evidence = reasoner.features.describe(reasoner.ask(shape, ids), reasoner.probabilities)
