@@ -16,7 +16,7 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program, compile_shape
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.splits import Stage
+from tarbox.kb.splits import SplitStage
 from tarbox.query.algebra import Direction, Query, slots
 
 BITS: Final = (1 << 64) - 1
@@ -198,7 +198,7 @@ class CostAlgebra:
 class DictSampler:
     """Draws queries for one part of a benchmark; `never` are the concepts that are no targets."""
 
-    def __init__(self, stage: Stage, never: Members, most: int, both_directions: bool = True) -> None:
+    def __init__(self, stage: SplitStage, never: Members, most: int, both_directions: bool = True) -> None:
         self.graph = DictGraph(stage.facts)
         self.earlier = DictGraph(stage.earlier) if stage.earlier is not None else None
         self.never, self.most, self.both_directions = never, most, both_directions

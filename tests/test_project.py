@@ -45,15 +45,9 @@ def test_files_stay_small_and_named(source: Path) -> None:
     assert source.stem not in {"utils", "helpers", "misc", "common"}
 
 
-NAMED_TWICE = frozenset(
-    # Of files that are being rewritten elsewhere; each goes with its rewrite, and the list with the last.
-    ["Asked", "Bounds", "Kind", "Lists", "Question", "Rehearsed", "Rows", "Source"]
-)
-
-
 def test_a_class_name_means_one_thing() -> None:
     names = [name for source in SOURCES for name in re.findall(r"^class ([A-Za-z]\w*)", source.read_text(), re.M)]
-    assert sorted({name for name in names if names.count(name) > 1} - NAMED_TWICE) == []
+    assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
 def test_no_pickles() -> None:

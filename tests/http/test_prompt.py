@@ -16,7 +16,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from tarbox.cli.answer_tables import Form, Printer
-from tarbox.cli.ask import Question
+from tarbox.cli.ask import QuestionSession
 from tarbox.cli.prompt import NameCompleter, command, converse, expected_role, open_history, word_before
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
@@ -31,7 +31,7 @@ def talk(kb: KnowledgeBase, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.setenv("COLUMNS", "200")
 
     def typed(text: str) -> str:
-        question = Question(kb, Printer(kb, Form.SCREEN), k=3)
+        question = QuestionSession(kb, Printer(kb, Form.SCREEN), k=3)
         with create_pipe_input() as keys:
             keys.send_text(text)
             converse(question, PromptSession(input=keys, output=DummyOutput()))
@@ -68,7 +68,7 @@ def test_commands(talk: Talk) -> None:
 
 def test_a_least_degree(kb: KnowledgeBase) -> None:
     console = Console(file=io.StringIO())
-    question = Question(kb, Printer(kb, Form.SCREEN), k=3)
+    question = QuestionSession(kb, Printer(kb, Form.SCREEN), k=3)
     assert command(":degree 0.25", question, console).min_degree == 0.25
     assert command(":degree .5", question, console).min_degree == 0.5
     with pytest.raises(QueryError, match="min_degree = 5: it must lie between 0 and 1"):

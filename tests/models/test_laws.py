@@ -10,10 +10,16 @@ import torch
 
 from tarbox.core.errors import ConfigError, QueryError
 from tarbox.core.ids import Level
+from tarbox.execution.graph import Index
 from tarbox.execution.rows import decode, encode
 from tarbox.kb.facts import Facts
+from tarbox.kb.rows import TripleKeys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.counting import Counting
+from tarbox.models.credo.concepts import CONCEPT_FEATURES, SetModel
+from tarbox.models.credo.model import Credo
+from tarbox.models.credo.network import Network
+from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.registry import MODELS, find_model
 from tarbox.models.saved import build_model, sizes_of
 from tarbox.models.scorer import Scorer
@@ -38,10 +44,26 @@ def untrained(name: str, **settings: object) -> Callable[[Facts], Scorer]:
     return make
 
 
+def predicting(facts: Facts) -> Scorer:
+    """The default reasoner with probabilities of facts, and a ranking of concepts, from nowhere."""
+    random, sizes = np.random.default_rng(5), sizes_of(facts)
+    links = np.unique(random.integers(0, sizes.relations * sizes.entities**2, 150))
+    known = TripleKeys(sizes.entities).encode(facts.relations, facts.heads, facts.tails)
+    links = links[~np.isin(links, known)]
+    typings = np.unique(random.integers(0, sizes.entities * sizes.concepts, 30))
+    found = [(keys, random.random(len(keys)).astype(np.float32)) for keys in (links, typings)]
+    width = len(CONCEPT_FEATURES)
+    layers = (random.normal(0, 0.2, (1, width)).astype(np.float32), np.zeros(1, np.float32))
+    ranking = Network(np.zeros(width, np.float32), np.full(width, 3, np.float32), layers)
+    index = Index.of(facts)
+    return Credo.of(index, FactProbabilities.of(facts, sizes, *found), SetModel.of(index, 0), ranking, 0.5)
+
+
 UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {
     "beta": untrained("beta", dimension=6, hidden=8),
     "counting": Counting.from_facts,
     "cqd": untrained("cqd", rank=6, beam=4),
+    "credo": predicting,
     "fuzzqe": untrained("fuzzqe", dimension=6, bases=3),
     "gqe": untrained("gqe", dimension=6),
     "q2b": untrained("q2b", dimension=6),

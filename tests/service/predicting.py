@@ -119,13 +119,10 @@ class SmallPredictor:
         entities = self.fuzzy_sets(shape, ids)
         return entities if level is Level.ENTITY else self.fuzzy_concepts(entities)
 
-    def algebra(self, columns: dict[str, Ids], rows: int) -> SmallAlgebra:
-        return SmallAlgebra(self._links, self._typings, columns, rows, self.independent)
-
     def fuzzy_sets(self, shape: Query, ids: Ids) -> Floats:
         """[B, E]"""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-        return evaluate(shape, self.algebra(columns, len(ids)))
+        return evaluate(shape, SmallAlgebra(self._links, self._typings, columns, len(ids), self.independent))
 
     def fuzzy_concepts(self, entities: Floats) -> Floats:
         """[B, C]"""

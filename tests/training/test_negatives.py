@@ -15,7 +15,7 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.models.base import Task
-from tarbox.models.learning.batches import BatchConfig, Directions, Positives, QuerySource, Samples, Source
+from tarbox.models.learning.batches import BatchConfig, Directions, Positives, QuerySource, Samples, SampleSource
 from tarbox.models.learning.negatives import NegativesConfig, Sampler, Truths, corrupt_answers
 from tarbox.models.learning.sources import build_sources
 from tarbox.query.templates import TEMPLATES
@@ -28,14 +28,14 @@ def index(bench: Path) -> Index:
     return Index.of(open_benchmark(bench).store.facts)
 
 
-def sources_of(bench: Path, config: BatchConfig) -> dict[str, Source]:
+def sources_of(bench: Path, config: BatchConfig) -> dict[str, SampleSource]:
     benchmark = open_benchmark(bench)
     found = build_sources(benchmark.store.facts, benchmark.table("train"), config, Task, CPU)
     return {source.name: source for source in found}
 
 
 @pytest.fixture(scope="module")
-def sources(bench: Path) -> dict[str, Source]:
+def sources(bench: Path) -> dict[str, SampleSource]:
     return sources_of(bench, BatchConfig())
 
 
@@ -43,7 +43,9 @@ def sampler(count: int = 4, rounds: int = 3) -> Sampler:
     return Sampler(NegativesConfig(count, rounds), torch.Generator().manual_seed(5))
 
 
-def test_answers_of_queries_are_true_and_their_negatives_are_not(sources: dict[str, Source], index: Index) -> None:
+def test_answers_of_queries_are_true_and_their_negatives_are_not(
+    sources: dict[str, SampleSource], index: Index
+) -> None:
     seen = 0
     for source in sources.values():
         if not isinstance(source, QuerySource):
@@ -62,7 +64,7 @@ def test_answers_of_queries_are_true_and_their_negatives_are_not(sources: dict[s
     assert seen > 10_000
 
 
-def test_false_subsumptions_replace_either_side(sources: dict[str, Source], index: Index) -> None:
+def test_false_subsumptions_replace_either_side(sources: dict[str, SampleSource], index: Index) -> None:
     source = sources["subsumption"]
     draw = source.draw(torch.arange(len(source)).repeat(20), sampler())
     ancestors = index.instances.hierarchy.ancestors
@@ -74,7 +76,7 @@ def test_false_subsumptions_replace_either_side(sources: dict[str, Source], inde
     assert 0.4 < kept_sub < 0.6
 
 
-def test_false_typings_are_half_concepts_and_half_entities(sources: dict[str, Source], index: Index) -> None:
+def test_false_typings_are_half_concepts_and_half_entities(sources: dict[str, SampleSource], index: Index) -> None:
     source = sources["instantiation"]
     draw = source.draw(torch.arange(len(source)), sampler(count=6))
     entities, concepts = draw.first.numpy(), draw.second.numpy()

@@ -17,7 +17,7 @@ import torch
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Task
-from tarbox.models.learning.batches import BatchConfig, Draw, Source
+from tarbox.models.learning.batches import BatchConfig, Draw, SampleSource
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.learning.seam import Stage, TrainingData
@@ -145,7 +145,7 @@ def test_what_the_optimizer_knows_goes_on_in_the_next_stage(bench: Path, tmp_pat
     assert (first - second).item() == pytest.approx(sum(0.1 / (steps + n + 1) ** 0.5 for n in range(steps)), rel=1e-4)
 
 
-class Slope(Source):
+class Slope(SampleSource):
     """Samples whose loss is the weight itself: its gradient is 1."""
 
     name, task = "slope", Task.ENTITY

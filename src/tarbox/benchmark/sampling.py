@@ -24,7 +24,7 @@ from tarbox.execution.program import compile_shape
 from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import SPLITS
-from tarbox.kb.splits import Split, Stage
+from tarbox.kb.splits import Split, SplitStage
 from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class SamplingGraph:
     every: bool = False
 
     @classmethod
-    def of(cls, stage: Stage, never: Flags) -> SamplingGraph:
+    def of(cls, stage: SplitStage, never: Flags) -> SamplingGraph:
         return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
 
     def levels(self) -> tuple[Level, ...]:

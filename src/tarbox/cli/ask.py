@@ -83,7 +83,7 @@ def ask(
     kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
     printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None and entities is None)
-    question = Question(kb, printer, k or None, sparql, explain, reasoner, order, min_degree)
+    question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree)
     rejected = 0
     if prompting:
         from tarbox.cli.prompt import converse
@@ -101,7 +101,7 @@ def ask(
 
 @final
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionSession:
     """How questions are put and answers shown: the options of one call. `k` is None for all answers.
 
     Without a `reasoner` the answers are those that follow from the facts.
@@ -147,13 +147,13 @@ class Question:
             self.printer.show(answers, self.kb.describe(query), self._reasons(query, answers) if self.explain else None)
 
     def _answer(self, asked: Sequence[tuple[str, Query]]) -> list[Answers]:
-        from tarbox.service.answering import Question as Asked
+        from tarbox.service.answering import Question
         from tarbox.service.ordering import Order
 
         if self.reasoner is not None:
             order = Order(self.order)
             return self.reasoner.answer_many(
-                [Asked(query, self.k, text, order, self.min_degree) for text, query in asked]
+                [Question(query, self.k, text, order, self.min_degree) for text, query in asked]
             )
         found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
         return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]

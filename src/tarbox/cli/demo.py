@@ -35,7 +35,7 @@ def demo(
     from rich.console import Console
 
     from tarbox.cli.answer_tables import Form, Printer
-    from tarbox.cli.ask import Question
+    from tarbox.cli.ask import QuestionSession
     from tarbox.kb.build import BuildOptions, build
     from tarbox.kb.facts import KINDS
     from tarbox.kb.presets import PRESETS
@@ -50,7 +50,7 @@ def demo(
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
         console.print(f"  tarbox ask {run} '{query}'\n", style="cyan", soft_wrap=True)
-        Question(reasoner.kb, printer, k=12, reasoner=reasoner).put(query)
+        QuestionSession(reasoner.kb, printer, k=12, reasoner=reasoner).put(query)
         console.print()
     console.print(
         "Known answers follow from the facts. The degree of a predicted one is the probability that it is true, as far "

@@ -24,7 +24,7 @@ from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
 
 if TYPE_CHECKING:
-    from tarbox.cli.ask import Question
+    from tarbox.cli.ask import QuestionSession
 
 COMPLETIONS_SHOWN: Final = 12
 COMPLETED_KEYWORDS: Final = ("and", "or", "not", "some", "value", "inverse", "that")
@@ -41,7 +41,7 @@ Write a class expression, such as  Person and worksAt some University
 _WORD: Final = re.compile(r"'(?:[^'\\]|\\.)*$|<[^<>\s]*$|[^\s(){},<>']*$")
 
 
-def converse(question: Question, session: PromptSession[str] | None = None) -> None:
+def converse(question: QuestionSession, session: PromptSession[str] | None = None) -> None:
     """Answers line after line until the user ends it; a mistake is told and costs nothing."""
     console = Console(highlight=False)
     kb = question.kb
@@ -72,7 +72,7 @@ def converse(question: Question, session: PromptSession[str] | None = None) -> N
             console.print(Text("interrupted", style="dim"))
 
 
-def command(line: str, question: Question, console: Console) -> Question:
+def command(line: str, question: QuestionSession, console: Console) -> QuestionSession:
     """Does what a line that begins with a colon says; returns how questions are put from now on."""
     name, _, argument = line[1:].partition(" ")
     match name.strip(), argument.strip():

@@ -39,7 +39,7 @@ class SplitBy(Enum):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SplitStage:
     """A graph to draw queries from, and the smaller graph that decides which of their answers are hard."""
 
     facts: Facts
@@ -51,7 +51,7 @@ class Stage:
 class Split:
     """Nested graphs over one vocabulary: the stage of each name in `SPLITS`."""
 
-    stages: Mapping[str, Stage]
+    stages: Mapping[str, SplitStage]
 
     @property
     def train(self) -> Facts:
@@ -76,7 +76,9 @@ def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Spl
     train, valid = (
         asserted.with_assertions(assertions <= part).with_typings(typings <= part) for part in range(len(SPLITS) - 1)
     )
-    return Split({"train": Stage(train, None), "valid": Stage(valid, train), "test": Stage(asserted, valid)})
+    return Split(
+        {"train": SplitStage(train, None), "valid": SplitStage(valid, train), "test": SplitStage(asserted, valid)}
+    )
 
 
 def hold_out(facts: Facts, seed: int, share: float) -> Facts:
@@ -117,7 +119,9 @@ def split_as_paper(facts: Facts, seed: int) -> Split:
     """95/5: assertions alone are held out; validation and test draw from the same whole graph (PROTOCOL.md)."""
     parts = _divide_assertions(facts, 1, np.random.default_rng([seed, 1]))
     train = facts.with_assertions(parts == 0)
-    return Split({"train": Stage(train, None), "valid": Stage(facts, train), "test": Stage(facts, train)})
+    return Split(
+        {"train": SplitStage(train, None), "valid": SplitStage(facts, train), "test": SplitStage(facts, train)}
+    )
 
 
 def _column(facts: Facts) -> Parts:

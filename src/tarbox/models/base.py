@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tarbox.kb.facts import Facts, Ids
-    from tarbox.models.learning.batches import Source
+    from tarbox.models.learning.batches import SampleSource
 
 Columns: TypeAlias = "dict[str, Tensor]"
 """The ids [B] in the slot of each placeholder."""
@@ -144,7 +144,7 @@ class Model(Trainable):
         model: Model = construct(config, sizes)
         return model
 
-    def sources(self, data: TrainingData, context: RunContext) -> Sequence[Source]:
+    def sources(self, data: TrainingData, context: RunContext) -> Sequence[SampleSource]:
         """What the model learns from; unless it says otherwise, facts and queries for the tasks of the settings."""
         from tarbox.models.learning.sources import build_sources
 

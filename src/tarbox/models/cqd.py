@@ -29,7 +29,7 @@ from tarbox.query.algebra import Direction, Query
 
 if TYPE_CHECKING:
     from tarbox.kb.arrays import Ids
-    from tarbox.models.learning.batches import Source
+    from tarbox.models.learning.batches import SampleSource
 
 _SCORES_AT_A_TIME: Final = 1 << 26
 """Scores held at a time: a block has as many queries as this allows."""
@@ -75,7 +75,7 @@ class Cqd(Model):
         self.config = config
         self.links = Complex(config.links(), sizes)
 
-    def sources(self, data: TrainingData, context: RunContext) -> Sequence[Source]:
+    def sources(self, data: TrainingData, context: RunContext) -> Sequence[SampleSource]:
         """Single links alone: no query is made for it."""
         from tarbox.models.links import link_sources
 

@@ -20,7 +20,7 @@ from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.models.base import Task
 from tarbox.models.complex import Places
-from tarbox.models.learning.batches import Draw, Source
+from tarbox.models.learning.batches import Draw, SampleSource
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import sizes_of
@@ -40,7 +40,7 @@ class LinkPredictor(Protocol):
         ...
 
 
-def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[Source]:
+def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[SampleSource]:
     """The links to entities, and those to concepts; `candidates` are drawn for each step (0: all are)."""
     places = Places(sizes_of(facts))
     first, heads, relations, tails = places.sizes.entities, facts.heads, facts.relations, facts.tails
@@ -76,7 +76,7 @@ def _stack(*parts: tuple[NDArray[Any], ...]) -> NDArray[np.int32]:
 
 
 @final
-class LinkSource(Source):
+class LinkSource(SampleSource):
     """Links [L, 3] that lead to one kind of node, by any relation; a link by the relation `typing` leads to its node or
     to one of the `closed` super-concepts."""
 

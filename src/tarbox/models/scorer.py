@@ -20,7 +20,7 @@ from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
     from tarbox.execution.graph import Index
-    from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra
+    from tarbox.models.credo.probabilities import FactProbabilities
 
 Floats = NDArray[np.float32]
 
@@ -97,6 +97,6 @@ class Predictor(Scorer, Protocol):
         """Both levels at once, for the price of one evaluation."""
         ...
 
-    def algebra(self, columns: dict[str, Ids], rows: int) -> ProbabilityAlgebra:
-        """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
+    def fuzzy_sets(self, shape: Query, ids: Ids) -> Floats:
+        """[B, E] the probabilities of all entities as answers, as `predict` has them."""
         ...

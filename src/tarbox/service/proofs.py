@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
@@ -15,7 +15,7 @@ from tarbox.execution.interpreter import Algebra, evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Predictor
-from tarbox.query.algebra import Direction, Query, operands, slots
+from tarbox.query.algebra import Direction, Query, operands
 
 if TYPE_CHECKING:
     from tarbox.models.credo.probabilities import FactProbabilities
@@ -71,13 +71,17 @@ class FactLookup:
 
 
 def trace(query: Query, index: Index, predictor: Predictor | None = None) -> Traced:
-    """The query with the set of each of its parts, and their degrees where a model predicts."""
-    exact = evaluate(query, _Keeping(ArrayAlgebra(index)))
-    if predictor is None:
-        return _join(query, exact, None)
-    shape, ids = encode(query, index.facts.vocabulary)
-    columns = {slot.name: ids[[place]] for place, slot in enumerate(slots(shape))}
-    return _join(query, exact, evaluate(shape, _Keeping(predictor.algebra(columns, 1))))
+    """The query with the set of each of its parts, and their degrees where a model predicts: those that it gives to a
+    part when it is asked for that alone."""
+
+    def degrees(part: Query) -> Floats | None:
+        if predictor is None:
+            return None
+        shape, ids = encode(part, index.facts.vocabulary)
+        found: Floats = predictor.fuzzy_sets(shape, ids[None])[0]
+        return found
+
+    return _join(query, evaluate(query, _Keeping(ArrayAlgebra(index))), degrees)
 
 
 def contains(members: Ids, entity: int) -> bool:
@@ -119,10 +123,9 @@ class _Keeping(Generic[S]):
         return _Kept(self.inner.complement(operand.value), (operand,))
 
 
-def _join(query: Query, exact: _Kept[ArraySet], fuzzy: _Kept[Floats] | None) -> Traced:
-    below = [None] * len(exact.parts) if fuzzy is None else fuzzy.parts
-    parts = tuple(map(_join, operands(query), exact.parts, below))
-    return Traced(query, exact.value, parts, None if fuzzy is None else fuzzy.value[0])
+def _join(query: Query, exact: _Kept[ArraySet], degrees: Callable[[Query], Floats | None]) -> Traced:
+    parts = tuple(_join(part, own, degrees) for part, own in zip(operands(query), exact.parts, strict=True))
+    return Traced(query, exact.value, parts, degrees(query))
 
 
 def _strongest(strengths: Floats) -> int | None:

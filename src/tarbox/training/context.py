@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tarbox.benchmark.options import EVALUATION_ONLY
 from tarbox.models.base import Trainable
-from tarbox.models.learning.batches import BatchConfig, Source
+from tarbox.models.learning.batches import BatchConfig, SampleSource
 from tarbox.models.learning.objective import ObjectiveConfig
 from tarbox.models.learning.seam import Stage, TrainingData
 from tarbox.models.registry import find_model
@@ -83,7 +83,7 @@ class TrainingContext:
         self._heed(self._observers.report.part)
         self._observers.report.progress(done)
 
-    def fit(self, module: nn.Module, sources: Sequence[Source], stage: Stage | None = None) -> dict[str, Tensor]:
+    def fit(self, module: nn.Module, sources: Sequence[SampleSource], stage: Stage | None = None) -> dict[str, Tensor]:
         """See `RunContext.fit`; the arrays are on the CPU, the module stays where it is."""
         engine = build_engine(self.settings, module, sources, self.hardware)
         before = module if stage is None or stage.after is None else stage.after

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tarbox.models.base import Task
-from tarbox.models.learning.batches import Portions, Source
+from tarbox.models.learning.batches import Portions, SampleSource
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import WEIGHTS
@@ -37,7 +37,7 @@ ALL_EPOCHS: Final = "reached stopping.epochs"
 ALL_MINUTES: Final = "reached stopping.minutes"
 
 
-def build_engine(settings: Settings, module: nn.Module, sources: Sequence[Source], hardware: Hardware) -> Engine:
+def build_engine(settings: Settings, module: nn.Module, sources: Sequence[SampleSource], hardware: Hardware) -> Engine:
     """The module, which is on the device, with its samples and a fresh optimizer."""
     portions = Portions(sources, settings.batches, hardware.device)
     objective = Objective.of(settings.objective, portions.describe(), hardware.device)

@@ -47,7 +47,7 @@ DECAYS: Final[dict[Decay, Callable[[float], float]]] = {
 }
 
 
-class Kind(Enum):
+class OptimizerKind(Enum):
     """Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) or Adagrad (Duchi et al. 2011)."""
 
     ADAM = "adam"
@@ -64,7 +64,7 @@ class OptimizerConfig:
     with a row for each entity or relation is `tables` times the rate of everything else.
     """
 
-    kind: Kind = Kind.ADAM
+    kind: OptimizerKind = OptimizerKind.ADAM
     rate: float = 1e-3
     decay: Decay = Decay.CONSTANT
     floor: float = 0.01
@@ -96,9 +96,9 @@ def build_optimizer(config: OptimizerConfig, module: nn.Module, hardware: Hardwa
                 FACTOR: factor,
             }
         )
-    if config.kind is Kind.ADAGRAD:
+    if config.kind is OptimizerKind.ADAGRAD:
         return Adagrad(groups)
-    kind = torch.optim.AdamW if config.kind is Kind.ADAMW else torch.optim.Adam
+    kind = torch.optim.AdamW if config.kind is OptimizerKind.ADAMW else torch.optim.Adam
     return kind(
         groups,
         betas=(config.beta1, config.beta2),

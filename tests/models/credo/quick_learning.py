@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # so that no child imports it for itself
 
 from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
 from tarbox.kb.store import open_store
 from tarbox.models.credo import holdout, network
 from tarbox.models.credo.concepts import SetModel
@@ -57,17 +59,19 @@ class KillAt:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _load_machine_code(facts: Facts) -> None:
+    """Once for all children."""
+    index = Index.of(facts)
+    probabilities = FactProbabilities.of(facts, sizes_of(facts), NOTHING, NOTHING)
+    Credo.of(index, probabilities, SetModel.of(index, 0)).predict(TEMPLATES["2p"].shape, np.zeros((1, 3), np.int32))
+    Evidence.of(facts)
+
+
 def kill_in_turn(store: Path, config: Path, points: list[str]) -> None:
     """Train into a folder for each point KIND-NUMBER, in a process of its own that is killed there."""
-    import torch._dynamo  # noqa: F401, PLC0415 - what every child would otherwise import for itself
-
     torch.set_num_threads(1)
     few_steps(setattr)
-    facts = open_store(store).facts
-    Credo.of(index := Index.of(facts), FactProbabilities.of(facts, sizes_of(facts), NOTHING, NOTHING), SetModel.of(index, 0)).predict(
-        TEMPLATES["2p"].shape, np.zeros((1, 3), np.int32)
-    )
-    Evidence.of(facts)
+    _load_machine_code(open_store(store).facts)
     for point in points:
         kind, number = point.split("-")
         child = os.fork()

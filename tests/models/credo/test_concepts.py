@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from uncertain import Maker, World
 
 from tarbox.core.ids import Level
+from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.closure import Hierarchy
+from tarbox.kb.rows import Rows
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptFeatures, LastRelations, SetModel
 from tarbox.models.credo.evidence import fit_linear
 from tarbox.models.credo.kernels import gather_concepts, raise_to_narrower
 from tarbox.models.credo.model import Credo, alternatives
 from tarbox.models.credo.network import Network
 from tarbox.models.priors import Priors
-from tarbox.query.algebra import Direction, Exists, Not, Query, slots, walk
+from tarbox.query.algebra import Direction, Exists, Not, slots, walk
 from tarbox.query.templates import TEMPLATES, template
 
 seeds = st.integers(0, 1 << 32)
@@ -127,13 +129,8 @@ def test_priors_count_instances_at_the_end_of_the_last_relation(seed: int) -> No
         found = priors.frequencies(shape, ids[None])
         assert found is not None
         assert found[0].tolist() == wanted
-        most = max(max(wanted), 1)
-        np.testing.assert_allclose(priors.relative(shape, ids[None])[0], np.array(wanted) / most)
-    assert Priors.of(facts, world.index.instances, Level.ENTITY).frequencies(*_negated(shape, ids)) is None
-
-
-def _negated(shape: Query, ids: np.ndarray) -> tuple[Query, np.ndarray]:
-    return Not(shape), ids[None]
+        np.testing.assert_allclose(priors.relative(shape, ids[None])[0], np.array(wanted) / max(*wanted, 1))
+    assert Priors.of(facts, world.index.instances, Level.ENTITY).frequencies(Not(shape), ids[None]) is None
 
 
 @some
@@ -215,8 +212,6 @@ def test_last_relations() -> None:
     shape = template("x", "?c1 and (?r1 some (?r2 value ?e1)) and not (?r3 value ?e2)").shape
     ids = np.array([[0, 4, 1, 0, 2, 0], [1, 3, 3, 0, 5, 1]], np.int32)
     columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-    from tarbox.execution.interpreter import evaluate
-
     found = evaluate(shape, LastRelations(columns, (2, 6)))
     assert [np.flatnonzero(row).tolist() for row in found] == [[4], [3]]
 
@@ -251,7 +246,5 @@ def test_the_model_of_sets_predicts_from_the_relation_and_the_other_concepts(see
 
 
 def test_linear_models_of_nothing() -> None:
-    from tarbox.kb.rows import Rows
-
     empty = Rows.of(np.empty(0, np.int32), np.empty(0, np.int32), 0, 3)
     assert fit_linear(empty, 3).tolist() == np.zeros((3, 3)).tolist()

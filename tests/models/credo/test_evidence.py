@@ -14,7 +14,7 @@ from uncertain import Maker, World
 
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo.evidence import SHRINKAGE, SMOOTHING, Evidence, KeyCounts, Rules, frequent_columns
+from tarbox.models.credo.evidence import SHRINKAGE, SMOOTHING, Evidence, KeyCounts, RuleConfidences, frequent_columns
 
 seeds = st.integers(0, 1 << 32)
 some = settings(max_examples=8, deadline=None)
@@ -71,7 +71,7 @@ def test_counts_of_what_entities_have(seed: int) -> None:
         assert evidence.relation_sizes[relation].tolist() == wanted
 
 
-# Rules
+# RuleConfidences
 
 
 def confidences(facts: Facts) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int, int], float]]:
@@ -85,9 +85,7 @@ def confidences(facts: Facts) -> tuple[dict[tuple[int, int], float], dict[tuple[
     double: dict[tuple[int, int, int], float] = {}
     for first, second in product(range(6), repeat=2):
         paths = Counter((y, x) for d, y, z in graph if d == first for e, w, x in graph if e == second and w == z)
-        through = Counter(
-            (y, z, x) for d, y, z in graph if d == first for e, w, x in graph if e == second and w == z
-        )
+        through = Counter((y, z, x) for d, y, z in graph if d == first for e, w, x in graph if e == second and w == z)
         for head in range(3):
             hits = sum(1 for y, z, x in through if (head, y, x) in known_ and z not in (y, x))
             double[first, second, head] = min(hits / (sum(paths.values()) + SMOOTHING), 0.99)
@@ -142,7 +140,7 @@ def test_a_rule_is_found_where_there_is_one() -> None:
     works = [(person, 2, 100 + person % 10) for person in people]
     located = [(firm, 1, firm + 10) for firm in firms]
     lives = [(person, 0, 110 + person % 10) for person in people if person >= 20]
-    rules = Rules.of(Facts.of(words, works + located + lives))
+    rules = RuleConfidences.of(Facts.of(words, works + located + lives))
     true, false = (rules.features(*np.array([[0, 5, tail]]).T)[0] for tail in (115, 116))
     assert true[1] == pytest.approx(80 / 105)
     assert false[1] == 0
@@ -251,7 +249,9 @@ def test_what_never_meets_a_large_concept_excludes_it() -> None:
     """100 people, 40 of them doctors, and 100 cities: no city is a doctor, and only cities are lived in."""
     words = Vocabulary.of([f"e{n:03}" for n in range(200)], ["City", "Doctor", "Person"], ["livesIn"])
     person, doctor, city = 2, 1, 0
-    typings = [(n, person) for n in range(100)] + [(n, doctor) for n in range(40)] + [(n, city) for n in range(100, 200)]
+    typings = (
+        [(n, person) for n in range(100)] + [(n, doctor) for n in range(40)] + [(n, city) for n in range(100, 200)]
+    )
     facts = Facts.of(words, [(n, 0, 100 + n) for n in range(60)], typings)
     kinds = Evidence.of(facts).compatibility
     one = np.ones(1, np.int64)

@@ -13,7 +13,8 @@ from tarbox.execution.rows import encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra, compose
+from tarbox.models.credo.composition import ProbabilityAlgebra, compose
+from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, slots
 from tarbox.query.names import ANYTHING

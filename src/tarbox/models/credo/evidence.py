@@ -6,7 +6,7 @@
 - *Counts* of what an entity has, and of what a relation leads to.
 - *Rule confidences* of paths of one and two steps, with additive smoothing.
 - *Nearest neighbours* of an entity, by the cosine similarity of their links and concepts, and what these have.
-- *Compatibility*: concepts and ends of relations that never meet a large concept that they should have met.
+- *Compatibility* (`tarbox.models.credo.compatibility`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,16 @@ from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, pair_keys
 from tarbox.models.base import Sizes
+from tarbox.models.credo.compatibility import Compatibility
 from tarbox.models.credo.kernels import (
     count_bodies,
-    count_pairs,
     count_paths,
-    find_excluded,
     find_paths,
     find_similar,
     share_out,
     weigh_similar,
 )
 from tarbox.models.saved import sizes_of
-
-Mask = NDArray[np.bool_]
 
 
 @final
@@ -153,7 +150,7 @@ _FACTS_AT_ONCE: Final = 1 << 13
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleConfidences:
     """The graph by entity (`starts`, `relations`, `others`: directed relation d with d(entity, other), in order of the
     other), and confidences: `single` [2R, R], `double` [W, W, R] over `column` [2R] of the relations."""
 
@@ -165,7 +162,7 @@ class Rules:
     double: Floats
 
     @classmethod
-    def of(cls, facts: Facts) -> Rules:
+    def of(cls, facts: Facts) -> RuleConfidences:
         entities, relations = len(facts.vocabulary.entities), len(facts.vocabulary.relations)
         near = np.concatenate([facts.heads, facts.tails])
         directed = np.concatenate([2 * facts.relations, 2 * facts.relations + 1])
@@ -300,74 +297,6 @@ def _find_similar(sharing: Adjacency, width: int) -> Rows:
     return Rows(offsets, np.concatenate([part[1] for part in found]), np.concatenate([part[2] for part in found]))
 
 
-_LARGE: Final = 256
-"""The largest concepts: what tells kinds of entities apart."""
-_EXPECTED: Final = 5.0
-"""Where so many would be expected by chance and there is none, two concepts exclude each other."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Compatibility:
-    """Which concepts, and which ends of relations, exclude which of the largest concepts.
-
-    `large` has the largest concepts of each entity, by their numbers; `concepts` [C, L] and `relations` [2R, L] say
-    what they exclude. A directed relation has what it leads to.
-    """
-
-    large: Rows
-    concepts: Mask
-    relations: Mask
-
-    @classmethod
-    def of(cls, facts: Facts, sizes: Sizes, instances: Instances) -> Compatibility:
-        members = instances.entities_of.sizes()
-        typed_entities = max(instances.typed_entities(), 1)
-        order = np.argsort(-members, kind="stable")
-        chosen = order[(members[order] > 0) & (2 * members[order] <= typed_entities)][:_LARGE]
-        number = np.full(sizes.concepts, -1, np.int64)
-        number[chosen] = np.arange(len(chosen))
-        entities, concepts = instances.concepts_of.coordinates()
-        inside = number[concepts] >= 0
-        large = Rows.of(
-            entities[inside], number[concepts[inside]].astype(np.int32), sizes.entities, max(len(chosen), 1)
-        )
-        rates = members[chosen] / typed_entities
-        relations = facts.relations.astype(np.int64)
-        ends = np.concatenate([2 * relations, 2 * relations + 1])
-        reached = np.concatenate([facts.heads, facts.tails])
-        typed = instances.concepts_of.sizes()[reached] > 0
-        return cls(
-            large,
-            _exclusions(large, concepts, entities, (sizes.concepts, rates)),
-            _exclusions(large, ends[typed], reached[typed], (sizes.directed, rates)),
-        )
-
-    def allow_typings(self, entities: Keys, concepts: Keys) -> Mask:
-        """[N] whether an entity has no concept that excludes another."""
-        return self._allow(self.concepts, concepts, entities)
-
-    def allow_links(self, relations: Keys, heads: Keys, tails: Keys) -> Mask:
-        """[N] whether both ends of a fact are of a kind that the relation has there."""
-        return self._allow(self.relations, 2 * relations, heads) & self._allow(self.relations, 2 * relations + 1, tails)
-
-    def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
-        excluded = np.zeros(len(entities), np.bool_)
-        find_excluded(exclusions, rows, entities, (self.large.offsets, self.large.columns), excluded)
-        return ~excluded
-
-
-def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Mask:
-    """[rows, L] where the entities of a row have none of a large concept, though many of them would by chance."""
-    height, rates = sizes
-    counts = np.zeros((height, len(rates)), np.int32)
-    count_pairs(rows, entities, (large.offsets, large.columns), counts)
-    totals = np.bincount(rows, minlength=height)
-    expected = totals[:, None] * rates.astype(np.float32)
-    found: Mask = (counts == 0) & (expected >= _EXPECTED)
-    return found
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -384,7 +313,7 @@ class Evidence:
     reached: KeyCounts
     relation_sizes: NDArray[np.int64]
     signatures: Signatures
-    rules: Rules
+    rules: RuleConfidences
     neighbours: Neighbours
     compatibility: Compatibility
 
@@ -402,7 +331,7 @@ class Evidence:
             KeyCounts.of(np.concatenate([forward + heads, inverse + tails])),
             _relation_sizes(facts.relations, having, sizes),
             Signatures.of(facts, sizes, instances),
-            Rules.of(facts),
+            RuleConfidences.of(facts),
             Neighbours.of(facts, instances),
             Compatibility.of(facts, sizes, instances),
         )

@@ -53,7 +53,7 @@ _SHORTLIST: Final = 320
 
 @final
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class FactCalibration:
     """From candidates to probabilities."""
 
     links: Network
@@ -122,7 +122,7 @@ class HeldOut:
 
 def fit_calibration(
     predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
-) -> tuple[Calibration, FactProbabilities]:
+) -> tuple[FactCalibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
     device = predictor.nodes.device
     parts = []
@@ -137,7 +137,7 @@ def fit_calibration(
         parts.append((network, _apply(network, again, lambda degrees: degrees)))
     (links, found), (typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
-    return Calibration(links, typings), probabilities
+    return FactCalibration(links, typings), probabilities
 
 
 def _sample(found: Iterable[Candidates], share: float, seed: int, width: int) -> tuple[Candidates, bool]:

@@ -20,9 +20,10 @@ from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Floats, Ids
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
+from tarbox.models.credo.composition import ProbabilityAlgebra, compose, join_alternatives
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptEvidence, ConceptFeatures, QueryBatch, SetModel
 from tarbox.models.credo.network import Network
-from tarbox.models.credo.probabilities import FactProbabilities, ProbabilityAlgebra, compose, join_alternatives
+from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import Prediction
@@ -129,10 +130,6 @@ class Credo(Learner):
 
     def candidates(self, level: Level) -> int:
         return {Level.ENTITY: self.index.entities, Level.CONCEPT: self.index.concepts}[level]
-
-    def algebra(self, columns: dict[str, Ids], rows: int) -> ProbabilityAlgebra:
-        """The meaning of nodes over fuzzy sets [rows, E]; `columns` gives the ids [rows] of each name."""
-        return ProbabilityAlgebra(self.probabilities, columns, (rows, self.index.entities), self.dependence)
 
     def fuzzy_sets(self, shape: Query, ids: Ids, floor: float = 0.0) -> Floats:
         """[B, E] the probabilities of all entities as answers."""

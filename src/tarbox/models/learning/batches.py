@@ -100,7 +100,7 @@ class Draw(NamedTuple):
     weights_B: Tensor | None = None
 
 
-class Source(abc.ABC):
+class SampleSource(abc.ABC):
     """Samples of one kind. `draw` gives a portion of them, `loss` what the module has to learn from it.
 
     A step is `recordable` as a CUDA graph where every size is the same in each step; one whose loss gives a parameter
@@ -128,7 +128,7 @@ class Source(abc.ABC):
         return 1 + negatives
 
 
-class ScoredSource(Source):
+class ScoredSource(SampleSource):
     """Samples whose positives are told from negatives by their scores, with the loss that the objective names."""
 
     @abc.abstractmethod
@@ -145,7 +145,7 @@ class ScoredSource(Source):
 class QuerySource(ScoredSource):
     """Queries of one shape: row i asks query `groups[i]`, whose positives are `values` from `starts[i]`, `sizes[i]`."""
 
-    def __init__(self, kind: Kind, queries_GS: Tensor, rows: Rows, truths: Truths) -> None:
+    def __init__(self, kind: Kind, queries_GS: Tensor, rows: SampleRows, truths: Truths) -> None:
         self.name = f"{kind.level.value}: {render_shape(kind.shape)}"
         self.task = kind.task or TASKS[kind.level]
         self._level, self._shape = kind.level, kind.shape
@@ -176,7 +176,7 @@ class Kind(NamedTuple):
     task: Task | None = None
 
 
-class Rows(NamedTuple):
+class SampleRows(NamedTuple):
     """The samples of a query source; see there."""
 
     groups: Tensor
@@ -231,7 +231,7 @@ class Portions:
     `place` is a tensor that every `advance` increments, so that a recorded step moves on by itself.
     """
 
-    def __init__(self, sources: Sequence[Source], config: BatchConfig, device: torch.device) -> None:
+    def __init__(self, sources: Sequence[SampleSource], config: BatchConfig, device: torch.device) -> None:
         self.sources = tuple(source for source in sources if len(source))
         if not self.sources:
             raise BenchmarkError("there is nothing to train on: no queries, assertions, typings or subsumptions")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tarbox.core.ids import Level
     from tarbox.kb.facts import Facts, Ids
     from tarbox.models.base import Sizes
-    from tarbox.models.learning.batches import BatchConfig, Source
+    from tarbox.models.learning.batches import BatchConfig, SampleSource
     from tarbox.models.learning.objective import ObjectiveConfig
     from tarbox.models.scorer import Scorer
 
@@ -97,7 +97,7 @@ class RunContext(Protocol):
         """This share (0..1) of the part is done."""
         ...
 
-    def fit(self, module: nn.Module, sources: Sequence[Source], stage: Stage | None = None) -> dict[str, Tensor]:
+    def fit(self, module: nn.Module, sources: Sequence[SampleSource], stage: Stage | None = None) -> dict[str, Tensor]:
         """Gradient steps over the sources by the run's settings.
 
         Without a stage the module is the model itself: validated as the settings say, its best weights written to the

@@ -30,9 +30,9 @@ from tarbox.models.learning.batches import (
     Kind,
     Positives,
     QuerySource,
-    Rows,
+    SampleRows,
     Samples,
-    Source,
+    SampleSource,
     SubsumptionSource,
     TypingSource,
 )
@@ -52,13 +52,13 @@ def build_sources(
     tasks: Iterable[Task],
     device: torch.device,
     model: Model | None = None,
-) -> list[Source]:
+) -> list[SampleSource]:
     """Everything there is to learn from, for the given tasks and, where one is given, the model."""
     wanted = frozenset(tasks)
     instances = Instances.of(facts)
     widths = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}
     levels = [level for level in Level if TASKS[level] in wanted and widths[level]]
-    sources: list[Source] = []
+    sources: list[SampleSource] = []
     if config.one_hop:
         sources += [_one_hop(facts, instances, level, config, device) for level in levels]
     for batch in table.batches() if table is not None else ():
@@ -109,7 +109,7 @@ def _of_pairs(
     if config.one_hop_samples is Samples.QUERIES:
         return _drawing(kind, slots_GS, (pairs, pairs, width), config, device)
     groups, values = np.divmod(pairs, width)
-    rows = Rows(
+    rows = SampleRows(
         _tensor(groups, device),
         torch.arange(len(pairs), device=device),
         torch.ones(len(pairs), dtype=torch.int64, device=device),
@@ -138,7 +138,7 @@ def _drawing(
     asked, sizes = groups[starts], np.diff(starts, append=len(groups))
     counts = np.bincount(truths // width, minlength=len(slots_GS))[asked]
     asked_, starts_, sizes_, values_ = (_tensor(column, device) for column in (asked, starts, sizes, values))
-    rows = Rows(asked_, starts_, sizes_, values_, _weights(counts, config, device))
+    rows = SampleRows(asked_, starts_, sizes_, values_, _weights(counts, config, device))
     return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(truths, width, device))
 
 
@@ -170,9 +170,9 @@ def _typings(instances: Instances, entities: int, device: torch.device) -> Typin
     return TypingSource(_tensor(typed, device), _tensor(types, device), truths, entities)
 
 
-def _asked_typings(instances: Instances, config: BatchConfig, device: torch.device) -> list[Source]:
+def _asked_typings(instances: Instances, config: BatchConfig, device: torch.device) -> list[SampleSource]:
     """The typings as queries: from each entity to its concepts, and from each concept to its members."""
-    sources: list[Source] = []
+    sources: list[SampleSource] = []
     for kind, rows, width in (
         (Kind(Level.CONCEPT, TYPES, Task.INSTANTIATION), instances.concepts_of, len(instances.hierarchy)),
         (Kind(Level.ENTITY, MEMBERS, Task.INSTANTIATION), instances.entities_of, len(instances.concepts_of)),

@@ -1,0 +1,85 @@
+"""Concepts and ends of relations that never meet a large concept that they should have met exclude it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.kb.arrays import Ids, Keys
+from tarbox.kb.closure import Instances
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows
+from tarbox.models.base import Sizes
+from tarbox.models.credo.kernels import count_pairs, find_excluded
+
+Mask = NDArray[np.bool_]
+
+_LARGE: Final = 256
+"""The largest concepts: what tells kinds of entities apart."""
+_EXPECTED: Final = 5.0
+"""Where so many would be expected by chance and there is none, two concepts exclude each other."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """Which concepts, and which ends of relations, exclude which of the largest concepts.
+
+    `large` has the largest concepts of each entity, by their numbers; `concepts` [C, L] and `relations` [2R, L] say
+    what they exclude. A directed relation has what it leads to.
+    """
+
+    large: Rows
+    concepts: Mask
+    relations: Mask
+
+    @classmethod
+    def of(cls, facts: Facts, sizes: Sizes, instances: Instances) -> Compatibility:
+        members = instances.entities_of.sizes()
+        typed_entities = max(instances.typed_entities(), 1)
+        order = np.argsort(-members, kind="stable")
+        chosen = order[(members[order] > 0) & (2 * members[order] <= typed_entities)][:_LARGE]
+        number = np.full(sizes.concepts, -1, np.int64)
+        number[chosen] = np.arange(len(chosen))
+        entities, concepts = instances.concepts_of.coordinates()
+        inside = number[concepts] >= 0
+        large = Rows.of(
+            entities[inside], number[concepts[inside]].astype(np.int32), sizes.entities, max(len(chosen), 1)
+        )
+        rates = members[chosen] / typed_entities
+        relations = facts.relations.astype(np.int64)
+        ends = np.concatenate([2 * relations, 2 * relations + 1])
+        reached = np.concatenate([facts.heads, facts.tails])
+        typed = instances.concepts_of.sizes()[reached] > 0
+        return cls(
+            large,
+            _exclusions(large, concepts, entities, (sizes.concepts, rates)),
+            _exclusions(large, ends[typed], reached[typed], (sizes.directed, rates)),
+        )
+
+    def allow_typings(self, entities: Keys, concepts: Keys) -> Mask:
+        """[N] whether an entity has no concept that excludes another."""
+        return self._allow(self.concepts, concepts, entities)
+
+    def allow_links(self, relations: Keys, heads: Keys, tails: Keys) -> Mask:
+        """[N] whether both ends of a fact are of a kind that the relation has there."""
+        return self._allow(self.relations, 2 * relations, heads) & self._allow(self.relations, 2 * relations + 1, tails)
+
+    def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
+        excluded = np.zeros(len(entities), np.bool_)
+        find_excluded(exclusions, rows, entities, (self.large.offsets, self.large.columns), excluded)
+        return ~excluded
+
+
+def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Mask:
+    """[rows, L] where the entities of a row have none of a large concept, though many of them would by chance."""
+    height, rates = sizes
+    counts = np.zeros((height, len(rates)), np.int32)
+    count_pairs(rows, entities, (large.offsets, large.columns), counts)
+    totals = np.bincount(rows, minlength=height)
+    expected = totals[:, None] * rates.astype(np.float32)
+    found: Mask = (counts == 0) & (expected >= _EXPECTED)
+    return found

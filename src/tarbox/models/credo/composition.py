@@ -1,0 +1,354 @@
+"""The probability of a query's answers that follows from facts with probabilities.
+
+A query is evaluated bottom-up over fuzzy sets [B, E] (`ProbabilityAlgebra`): a conjunction is a product, a disjunction
+its dual, `not` the complement, and a projection lies between its best proof and the noisy-or of its proofs. Products
+take their operands for independent, which `A and not A` is not, nor `r some A` and `r some B`, which one link may
+prove both. So `compose` first makes a Boolean formula of each conjunction and disjunction. What occurs in it more than
+once is decided case by case (Shannon's expansion); of what one relation leads to, the probability of leading to none of
+several sets is that of not leading to their union, which says how they go together (inclusion and exclusion). Hence
+queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Role
+from tarbox.execution.interpreter import evaluate
+from tarbox.execution.rows import EVERYTHING
+from tarbox.kb.arrays import Floats, Ids
+from tarbox.models.credo.probabilities import FactProbabilities
+from tarbox.query.algebra import And, Direction, Or, Query, slots, walk
+
+_CASES: Final = 10
+"""The most parts of one formula that are decided case by case; beyond, they count as independent."""
+_TOGETHER: Final = 6
+"""The most projections by one relation whose proofs are shared; beyond, they count as independent."""
+_ROWS: Final = 32
+"""Queries that a thread follows a relation for at a time."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ProbabilityAlgebra:
+    """Fuzzy sets [B, E]; `columns` gives the ids [B] of each name.
+
+    `dependence` says how far the proofs of one projection depend on each other: 1 counts the best of them alone, 0
+    all of them as independent. `floor` is what an entity counts at least in an operand of `and`: with one above 0,
+    entities that one operand does not reach keep the order that the others give them.
+    """
+
+    probabilities: FactProbabilities
+    columns: dict[str, Ids]
+    shape: tuple[int, int]
+    dependence: float = 0.0
+    floor: float = 0.0
+
+    def entity(self, name: str) -> Floats:
+        found = np.zeros(self.shape, np.float32)
+        found[np.arange(self.shape[0]), self.columns[name]] = 1.0
+        return found
+
+    def concept(self, name: str) -> Floats:
+        found, members = np.zeros(self.shape, np.float32), self.probabilities.members
+        for row, concept in enumerate(self.columns[name].tolist()):
+            if concept == EVERYTHING:
+                found[row] = 1.0
+            else:
+                found[row, members[concept]] = members.values_of(concept)
+        return found
+
+    def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002
+        from tarbox.models.credo.kernels import project, share_out
+
+        found = np.empty(self.shape, np.float32)
+        relations = np.ascontiguousarray(self.columns[relation], np.int32)
+        links, operand = self.probabilities.links(), np.ascontiguousarray(operand, np.float32)
+
+        def work(rows: slice) -> None:
+            project(links, relations[rows], operand[rows], self.dependence, found[rows])
+
+        share_out(work, len(relations), _ROWS)
+        return found
+
+    def intersection(self, operands: Sequence[Floats]) -> Floats:
+        return reduce(np.multiply, [np.maximum(operand, self.floor) for operand in operands])
+
+    def union(self, operands: Sequence[Floats]) -> Floats:
+        return reduce(join_alternatives, operands)
+
+    def complement(self, operand: Floats) -> Floats:
+        found: Floats = 1 - operand
+        return found
+
+
+def join_alternatives(one: Floats, other: Floats) -> Floats:
+    """The noisy-or of two. Written so that rounding leaves 1 where one is 1, what is small as exact as it is, and never
+    more than 1."""
+    found: Floats = one + other * (1 - one)
+    return found
+
+
+def compose(shape: Query, algebra: ProbabilityAlgebra) -> Floats:
+    """[B, E] the probabilities of all entities as answers. Equal columns are taken as equal names: rows among which
+    that differs are evaluated apart."""
+    if not any(isinstance(node, And | Or) for node in walk(shape)):
+        return evaluate(shape, algebra)
+    found = np.empty(algebra.shape, np.float32)
+    for rows in _same_names(shape, algebra.columns, algebra.shape[0]):
+        columns = {name: ids[rows] for name, ids in algebra.columns.items()}
+        part = ProbabilityAlgebra(
+            algebra.probabilities, columns, (len(rows), algebra.shape[1]), algebra.dependence, algebra.floor
+        )
+        found[rows] = _value(evaluate(shape, _Formulas(part)), part, {})
+    return found
+
+
+def _same_names(shape: Query, columns: dict[str, Ids], size: int) -> Iterator[NDArray[np.int64]]:
+    """The rows by which of their slots have equal ids."""
+    by_role: dict[Role, list[Ids]] = {role: [] for role in Role}
+    for slot in slots(shape):
+        by_role[slot.role].append(columns[slot.name])
+    marks = [np.argmax(np.stack(own) == own[place], axis=0) for own in by_role.values() for place in range(1, len(own))]
+    if not marks or size <= 1:
+        yield np.arange(size)
+        return
+    _, group = np.unique(np.stack(marks, axis=1), axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """A set that a formula does not look into; `make` computes it, once."""
+
+    key: bytes
+    make: Callable[[], Floats] = field(compare=False, hash=False)
+    link: tuple[str, bytes, _Formula] | None = field(default=None, compare=False, hash=False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Not:
+    operand: _Atom
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """A conjunction, or a disjunction, of two or more distinct parts."""
+
+    every: bool
+    parts: tuple[_Formula, ...]
+
+
+_Formula: TypeAlias = "_Atom | _Not | _Join | bool"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Formulas:
+    """Queries as Boolean formulas in negation normal form over sets; names are told apart by their columns."""
+
+    algebra: ProbabilityAlgebra
+
+    def _name(self, name: str) -> bytes:
+        return np.ascontiguousarray(self.algebra.columns[name]).tobytes()
+
+    def entity(self, name: str) -> _Formula:
+        return _Atom(b"e" + self._name(name), lambda: self.algebra.entity(name))
+
+    def concept(self, name: str) -> _Formula:
+        if np.all(self.algebra.columns[name] == EVERYTHING):
+            return True
+        return _Atom(b"c" + self._name(name), lambda: self.algebra.concept(name))
+
+    def exists(self, relation: str, direction: Direction, operand: _Formula) -> _Formula:
+        if operand is False:
+            return False
+
+        def make() -> Floats:
+            return self.algebra.exists(relation, direction, _value(operand, self.algebra, {}))
+
+        key = b"r" + self._name(relation) + b"(" + _key(operand) + b")"
+        return _Atom(key, make, (relation, self._name(relation), operand))
+
+    def intersection(self, operands: Sequence[_Formula]) -> _Formula:
+        return _join(True, operands)
+
+    def union(self, operands: Sequence[_Formula]) -> _Formula:
+        return _join(False, operands)
+
+    def complement(self, operand: _Formula) -> _Formula:
+        return _deny(operand)
+
+
+def _deny(formula: _Formula) -> _Formula:
+    match formula:
+        case bool():
+            return not formula
+        case _Atom():
+            return _Not(formula)
+        case _Not(operand):
+            return operand
+        case _Join(every, parts):
+            return _join(not every, [_deny(part) for part in parts])
+
+
+def _parts(every: bool, formula: _Formula) -> tuple[_Formula, ...]:
+    return formula.parts if isinstance(formula, _Join) and formula.every is every else (formula,)
+
+
+def _join(every: bool, operands: Sequence[_Formula]) -> _Formula:
+    """The conjunction or disjunction: flat, each part once; constant where a part is, or stands beside its opposite."""
+    parts = dict.fromkeys(part for operand in operands for part in _parts(every, operand))
+    if (not every) in parts or any(isinstance(part, _Not) and part.operand in parts for part in parts):
+        return not every
+    parts.pop(every, None)
+    if not parts:
+        return every
+    kept = tuple(sorted(parts, key=_key))
+    return kept[0] if len(kept) == 1 else _Join(every, kept)
+
+
+def _key(formula: _Formula) -> bytes:
+    """The same for equal formulas, whatever the order of their parts; parts are kept in the order of their keys."""
+    match formula:
+        case bool():
+            return b"1" if formula else b"0"
+        case _Atom(key):
+            return key
+        case _Not(operand):
+            return b"!" + operand.key
+        case _Join(every, parts):
+            return (b"&(" if every else b"|(") + b",".join(map(_key, parts)) + b")"
+
+
+def _atoms(formula: _Formula) -> Iterator[_Atom]:
+    match formula:
+        case _Atom():
+            yield formula
+        case _Not(operand):
+            yield operand
+        case _Join(_, parts):
+            for part in parts:
+                yield from _atoms(part)
+        case bool():
+            pass
+
+
+def _given(formula: _Formula, atom: _Atom, truth: bool) -> _Formula:
+    """The formula where an atom is true, or false."""
+    match formula:
+        case _Atom():
+            return truth if formula == atom else formula
+        case _Not(operand):
+            return not truth if operand == atom else formula
+        case _Join(every, parts):
+            return _join(every, [_given(part, atom, truth) for part in parts])
+        case bool():
+            return formula
+
+
+def _merge(formula: _Formula, counts: Counter[_Atom], formulas: _Formulas) -> _Formula:
+    """With one projection in the place of several by one relation where these are alternatives, or all denied: what a
+    relation leads to from any of several sets is what it leads to from their union. Only what occurs once is merged."""
+    if not isinstance(formula, _Join):
+        return formula
+    by_relation: dict[bytes, list[tuple[str, bytes, _Formula]]] = {}
+    parts: list[_Formula] = []
+    for part in formula.parts:
+        atom = part.operand if isinstance(part, _Not) and formula.every else part
+        if isinstance(atom, _Atom) and atom.link is not None and counts[atom] == 1 and formula.every != (atom is part):
+            by_relation.setdefault(atom.link[1], []).append(atom.link)
+        else:
+            parts.append(_merge(part, counts, formulas))
+    for links in by_relation.values():
+        merged = formulas.exists(links[0][0], Direction.FORWARD, _join(False, [operand for _, _, operand in links]))
+        parts.append(_deny(merged) if formula.every else merged)
+    return _join(formula.every, parts)
+
+
+def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats], cases: int = _CASES) -> Floats:
+    """[B, E] the probability of a formula; `sets` are those computed already."""
+    formula = _merge(formula, Counter(_atoms(formula)), _Formulas(algebra))
+    counts = Counter(_atoms(formula))
+    together = [] if algebra.floor else _together(counts)
+    shared = {atom for group in together for atom in group}
+    single = ((atom, times) for atom, times in counts.items() if atom not in shared)
+    repeated, times = max(single, key=lambda item: item[1], default=(None, 0))
+    if repeated is not None and times > 1 and cases:
+        true = _set(repeated, sets)
+        then, otherwise = (
+            _value(_given(formula, repeated, truth), algebra, sets, cases - 1) for truth in (True, False)
+        )
+        return true * then + (1 - true) * otherwise
+    if together:
+        return _joint_value(formula, together[0], algebra, sets)
+    match formula:
+        case bool():
+            return np.full(algebra.shape, float(formula), np.float32)
+        case _Atom():
+            return _set(formula, sets)
+        case _Not(operand):
+            return algebra.complement(_set(operand, sets))
+        case _Join(every, parts):
+            values = [_value(part, algebra, sets, 0) for part in parts]
+            return algebra.intersection(values) if every else algebra.union(values)
+
+
+def _together(atoms: Iterable[_Atom]) -> list[list[_Atom]]:
+    """The projections of each relation that makes two or more of them."""
+    found: dict[bytes, list[_Atom]] = {}
+    for atom in atoms:
+        if atom.link is not None:
+            found.setdefault(atom.link[1], []).append(atom)
+    return [group for group in found.values() if 1 < len(group) <= _TOGETHER]
+
+
+def _joint_value(
+    formula: _Formula, together: Sequence[_Atom], algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats]
+) -> Floats:
+    """Of a formula with several projections by one relation: a sum, with signs, of the probabilities that the relation
+    leads from none of some sets, each times that of what the formula is then.
+
+    That projection a is true, and those before it are not, is P(none of those) - P(neither those nor a).
+    """
+    terms: Counter[tuple[_Formula, _Formula]] = Counter()
+
+    def spread(left: _Formula, atoms: Sequence[_Atom], none: _Formula, sign: int) -> None:
+        if left is False:
+            return
+        if not atoms:
+            terms[none, left] += sign
+            return
+        atom, rest = atoms[0], atoms[1:]
+        assert atom.link is not None
+        more = _join(False, [none, atom.link[2]])
+        spread(_given(left, atom, False), rest, more, sign)
+        spread(_given(left, atom, True), rest, none, sign)
+        spread(_given(left, atom, True), rest, more, -sign)
+
+    spread(formula, together, False, 1)
+    first = together[0].link
+    assert first is not None
+    found = np.zeros(algebra.shape, np.float64)
+    for (none, left), times in terms.items():
+        if times:
+            reached = _value(_Formulas(algebra).exists(first[0], Direction.FORWARD, none), algebra, sets)
+            found += times * (1.0 - reached.astype(np.float64)) * _value(left, algebra, sets)
+    return np.clip(found, 0.0, 1.0).astype(np.float32)
+
+
+def _set(atom: _Atom, sets: dict[_Atom, Floats]) -> Floats:
+    if atom not in sets:
+        sets[atom] = atom.make()
+    return sets[atom]
