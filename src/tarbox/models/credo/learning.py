@@ -17,7 +17,7 @@ from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.model import Credo, CredoConfig
-from tarbox.models.learning.batches import Source
+from tarbox.models.learning.batches import SampleSource
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
 from tarbox.models.links import link_sources
 from tarbox.models.saved import sizes_of
@@ -67,7 +67,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
 
 
-def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[Source]]:
+def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
     """What makes the links of these facts, on the device while they are used."""
     return lambda: link_sources(facts, config.candidates, context.device)
 
