@@ -147,7 +147,8 @@ class ProbabilityAlgebra:
         return reduce(np.multiply, [np.maximum(operand, self.floor) for operand in operands])
 
     def union(self, operands: Sequence[Floats]) -> Floats:
-        return reduce(lambda one, other: one + other - one * other, operands)  # exact also for small ones
+        """Exact also for small ones, and never below an operand: 1 stays 1 whatever is rounded."""
+        return reduce(lambda one, other: np.maximum(np.maximum(one, other), one + other - one * other), operands)
 
     def complement(self, operand: Floats) -> Floats:
         found: Floats = 1 - operand
@@ -338,7 +339,7 @@ def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Flo
         then, otherwise = (
             _value(_given(formula, repeated, truth), algebra, sets, cases - 1) for truth in (True, False)
         )
-        return true * then + (1 - true) * otherwise
+        return np.clip(true * then + (1 - true) * otherwise, np.minimum(then, otherwise), np.maximum(then, otherwise))
     match formula:
         case bool():
             return np.full(algebra.shape, float(formula), np.float32)
