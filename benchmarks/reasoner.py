@@ -247,7 +247,9 @@ def report_level(name: str, level: str, runs: list[dict[str, Any]]) -> None:
         base = 100 * average(counting)
         text += f"  counting {base:.1f}, ratio {np.mean(means) / max(base, 1e-9):.2f} ({low:.2f} to {high:.2f})"
     print(text)
-    templates = {one: float(np.mean([100 * np.mean(own[one]) for own in ranks])) for one in ranks[0]}
+    names = [template for template in EPFO if template in ranks[0]]
+    names += [template for template in ranks[0] if template not in EPFO]
+    templates = {one: float(np.mean([100 * np.mean(own[one]) for own in ranks])) for one in names}
     print(f"    {'MRR':20}" + shown(templates, ".1f"))
     if level == Level.ENTITY.value and name in PUBLISHED:
         label, row = PUBLISHED[name]

@@ -36,7 +36,7 @@ class ConceptLine:
 @final
 @dataclass(frozen=True, slots=True)
 class ConceptPage:
-    """A concept with its surroundings.
+    """A concept with what stands around it in the hierarchy.
 
     `paths` are chains of super-concepts from a root down to the concept itself, the shortest first, at most `PATHS`.
     `parents` and `children` are the asserted ones, at most `LISTED`, the largest first; `child_count` counts them all.

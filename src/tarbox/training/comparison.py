@@ -168,7 +168,7 @@ def read_plan(output: Path, benchmark: Benchmark) -> Plan | None:
             f"{output} compares on another benchmark than {benchmark.path} (its facts or queries differ). "
             "Figures of two benchmarks do not belong in one table: name another folder."
         )
-    specs = tuple(ModelSpec.from_record(entry) for entry in record.get("models") or record["contestants"])
+    specs = tuple(ModelSpec.from_record(entry) for entry in record["models"])
     return Plan(output, benchmark, specs, int(record["most_at_a_time"]))
 
 

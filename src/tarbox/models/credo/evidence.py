@@ -140,7 +140,7 @@ class Signatures:
 
 
 SMOOTHING: Final = 5.0
-"""Occurrences of a rule's body without its head that are added to those counted: a rule seen once is not believed."""
+"""Occurrences of a rule's body without its head that are added to those counted: a rule seen once counts little."""
 _RULES: Final = 1 << 24
 """The most confidences of rules with two steps; the less frequent relations make none."""
 _COUNTED: Final = 1 << 20

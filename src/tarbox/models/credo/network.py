@@ -9,7 +9,8 @@ Fitting uses torch; what was fitted is plain arrays, so that answering does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -148,11 +149,26 @@ def fit_network(
         optimizer.step()
 
     run = Recorded(step, random) if on_gpu else step
-    for done in range(fitting.steps):
-        rate.fill_(_RATE * (0.5 + 0.5 * math.cos(math.pi * done / fitting.steps)))
-        run()
+    with _one_thread():
+        for done in range(fitting.steps):
+            rate.fill_(_RATE * (0.5 + 0.5 * math.cos(math.pi * done / fitting.steps)))
+            run()
     layers = tuple(parameter.detach().cpu().numpy() for parameter in network.parameters())
     return Network(mean, deviation, layers)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Of torch: the kernels of a step are small, and on a busy machine threads wait for each other far longer than they
+    take. The sums, too, are then the same on every machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _moments(features_NF: Floats) -> tuple[Floats, Floats]:
