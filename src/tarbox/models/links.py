@@ -27,8 +27,6 @@ from tarbox.models.saved import sizes_of
 
 _DENSE: Final = {"cpu": 50_000, "cuda": 500_000}
 """With more nodes than this the rows that a step touches are updated alone."""
-_REPEATED: Final = 2
-"""A typing with several super-concepts is drawn so often in an epoch, at most."""
 
 
 class LinkPredictor(Protocol):
@@ -65,8 +63,9 @@ def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[Sa
 
 
 def _repeat_typings(facts: Facts, tree: Hierarchy, places: Places) -> tuple[NDArray[Any], ...]:
-    """The links to concepts, each as often as it has concepts to draw, but no more than a few times."""
-    times = np.minimum(tree.ancestors.sizes()[facts.types], _REPEATED) if len(facts.types) else facts.types
+    """The links to concepts; those with super-concepts to draw twice, unless typings outnumber the assertions."""
+    often = 2 if len(facts.types) <= 2 * len(facts.heads) else 1
+    times = np.minimum(tree.ancestors.sizes()[facts.types], often) if len(facts.types) else facts.types
     typed, types = np.repeat(facts.typed, times), np.repeat(facts.types, times)
     return np.full(len(typed), places.concepts_of), typed, types + places.sizes.entities
 

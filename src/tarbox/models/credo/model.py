@@ -44,7 +44,7 @@ _FLOOR: Final = 1e-6
 """In scores: what an entity that an operand of `and` does not reach counts there, so that the others order it."""
 _TIE: Final = 1e-12
 """What a prior adds to a score: it orders candidates that are equal otherwise."""
-_FITTING: Final = {"cpu": (64, 2048, 2048), "cuda": (512, 16384, 1 << 15)}
+_FITTING: Final = {"cpu": (64, 512, 1024), "cuda": (512, 16384, 1 << 15)}
 """By device, where the settings leave it open: the rank, the candidates drawn for a step, and the most entities or
 concepts of which all are candidates."""
 _ALTERNATIVES: Final = 8
