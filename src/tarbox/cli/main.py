@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -65,6 +66,9 @@ def options(
 
 def run() -> None:
     """The entry point: a user's mistake is one clear message on stderr and exit code 1, never a traceback."""
+    # Threads that wait for others sleep. Where they spin, as is usual, a training step beside a busy process took 30
+    # times as long (benchmarks/busy.py). The libraries read this when they are loaded, which is later.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character shows a question mark
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
