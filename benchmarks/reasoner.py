@@ -35,7 +35,7 @@ from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import Predictions, predict
 from tarbox.evaluation.calibration import reliability as measure_reliability
 from tarbox.evaluation.evaluator import rank_table
-from tarbox.kb.splits import Split, SplitBy, Stage
+from tarbox.kb.splits import Split, SplitBy, SplitStage
 from tarbox.kb.store import open_store
 from tarbox.models.counting import Counting
 from tarbox.models.saved import open_run
@@ -66,7 +66,7 @@ def tenth(name: str) -> QueryTable:
     """Test queries as PROTOCOL.md's sketches had them: hard is what nine tenths of the facts do not say."""
     options = options_of(name)
     split = options.divide(open_store(SCRATCH / f"kb-{name}").facts)
-    graph = sampling_graphs(Split({**split.stages, "test": Stage(split.whole, split.train)}), options)["test"]
+    graph = sampling_graphs(Split({**split.stages, "test": SplitStage(split.whole, split.train)}), options)["test"]
     tasks = [SamplingTask(template, TEMPLATES[template].shape, "test", COUNTS[2]) for template in EPFO]
     return table_of([sample_task(task, graph, options) for task in tasks])
 
