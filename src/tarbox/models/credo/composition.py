@@ -6,7 +6,8 @@ take their operands for independent, which `A and not A` is not, nor `r some A` 
 prove both. So `compose` first makes a Boolean formula of each conjunction and disjunction. What occurs in it more than
 once is decided case by case (Shannon's expansion); of what one relation leads to, the probability of leading to none of
 several sets is that of not leading to their union, which says how they go together (inclusion and exclusion). Hence
-queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct.
+queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct (but for three or
+more projections by one relation of fuzzy sets that overlap, where dependence is above 0: rarely, it may be).
 """
 
 from __future__ import annotations
