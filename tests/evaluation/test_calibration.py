@@ -74,7 +74,7 @@ class Gambler:
     def score(self, shape, ids, level: Level):  # noqa: ARG002
         return self._guess(ids)[level]
 
-    def algebra(self, columns, rows):  # noqa: ARG002
+    def fuzzy_sets(self, shape, ids):  # noqa: ARG002
         raise AssertionError("nobody asks")
 
     def predict(self, shape, ids) -> Prediction:

@@ -262,18 +262,17 @@ def test_the_best_are_those_of_a_sort() -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ({"source": {"kind": "store"}}, "all facts"),
+        ({"kind": "store"}, "all facts"),
         (
-            {"source": {"kind": "benchmark", "held_out": 12_345}},
+            {"kind": "benchmark", "held_out": 12_345},
             "the training split of a benchmark: 12,345 facts were held out",
         ),
-        ({"source": {"kind": "benchmark"}}, "the training split of a benchmark"),
-        ({}, "the training split of a benchmark"),
+        ({"kind": "benchmark"}, "the training split of a benchmark"),
     ],
 )
-def test_a_run_says_what_it_was_trained_on(
-    facts: Facts, tmp_path: Path, source: dict[str, dict[str, object]], said: str
-) -> None:
+def test_a_run_says_what_it_was_trained_on(facts: Facts, tmp_path: Path, source: dict[str, object], said: str) -> None:
+    from safetensors.numpy import save_file
+
     from tarbox.kb.store import open_store
     from tarbox.kb.writing import write_store
 
@@ -281,13 +280,14 @@ def test_a_run_says_what_it_was_trained_on(
     run.mkdir(parents=True)
     write_store(run / "store", facts)
     (run / "config.toml").write_text('[model]\nname = "counting"\n')
+    save_file({}, run / "model.safetensors")
     description = {
         "format": "tarbox-run",
-        "version": 1,
+        "version": 2,
         "model": "counting",
         "vocabulary_hash": open_store(run / "store").vocabulary_hash,
-        "benchmark": {"relative": "../bench", "absolute": str(tmp_path / "academia" / "bench")},
-        **source,
+        "content_hash": open_store(run / "store").manifest["content_hash"],
+        "source": {"relative": "../bench", "absolute": str(tmp_path / "academia" / "bench"), **source},
     }
     (run / "run.json").write_text(json.dumps(description))
     opened = open_answerer(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -92,13 +93,17 @@ def test_a_reasoner_answers_at_both_levels(run: Path) -> None:
     reasoner = Reasoner.load(run)
     for query in (FIGURE_1, "Person and (worksAt some University)"):
         answers = reasoner.answer(query, 6)
-        assert len(answers.entities) == len(answers.concepts) == 6
-    assert len(reasoner.members("Researcher", 8)) == 8
+        for listed in (answers.entities, answers.concepts):
+            counts = Counter(answer.status for answer in listed)
+            assert counts["predicted"] == 6
+            assert 0 < counts["known"] <= 6
+    assert Counter(answer.status for answer in reasoner.members("Researcher", 8)) == {"known": 8, "predicted": 8}
     if run.name in ("gqe", "q2b"):
         with pytest.raises(QueryError, match=f"{run.name} does not support negation"):
             reasoner.answer(NEGATED, 6)
     else:
-        assert len(reasoner.answer(NEGATED, 6).entities) == 6
+        listed = reasoner.answer(NEGATED, 6).entities
+        assert Counter(answer.status for answer in listed)["predicted"] == 6
 
 
 def test_a_table_is_ranked_without_what_the_model_lacks(run: Path, bench: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,14 +153,16 @@ def test_messages_say_what_is_there(call: Callable[..., Result], run_folder: Pat
 
 def test_asking_a_run(call: Callable[..., Result], run_folder: Path) -> None:
     found = json.loads(call("ask", run_folder, "inverse investigates value GeoffreyHinton", "--json", "-k", "6").stdout)
-    assert {answer["status"] for answer in found["entities"]} == {"known", "predicted"}
-    assert len(found["concepts"]) == 6
+    for listed in (found["entities"], found["concepts"]):
+        counts = Counter(answer["status"] for answer in listed)
+        assert counts["predicted"] == 6
+        assert 0 < counts["known"] <= 6
 
 
 def test_the_members_of_a_concept(call: Callable[..., Result], run_folder: Path) -> None:
     found = json.loads(call("concept", run_folder, "Researcher", "--json", "-k", "5").stdout)
     assert found["label"] == "Researcher"
-    assert len(found["members"]) == 5
+    assert Counter(member["status"] for member in found["members"]) == {"known": 5, "predicted": 5}
     assert "predicted" in call("concept", run_folder, "Researcher").stdout
     assert call("concept", run_folder, "Researcher", "--tsv").stdout.startswith("iri\tlabel\tdegree\tstatus\n")
 

@@ -27,7 +27,8 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc are
 def engine_of_links(batch: int, nodes: int, candidates: int) -> Engine:
     links = torch.zeros(batch, 3, dtype=torch.int32)
     module = Complex(ComplexConfig(rank=64), Sizes(nodes, 0, 1))
-    source = LinkSource(Task.ENTITY, links, slice(0, nodes), candidates)
+    nothing = torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int32)
+    source = LinkSource(Task.ENTITY, links, (slice(0, nodes), 2), (candidates, False), nothing)
     return build_engine(resolve([{"batches": {"size": batch}}], "cqd"), module, [source], CPU)
 
 

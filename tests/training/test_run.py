@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,8 +201,8 @@ def test_both_lists_with_known_and_predicted_answers(tar_run: Path) -> None:
     assert answers.query == FIGURE_1
     for ours, theirs in ((answers.entities, exact.entities), (answers.concepts, exact.concepts)):
         known = {answer.iri for answer in theirs}
-        assert len(ours) == 10
-        assert {answer.status for answer in ours} == {KNOWN, PREDICTED}
+        counts = Counter(answer.status for answer in ours)
+        assert counts == {KNOWN: min(len(known), 10), PREDICTED: 10}
         assert all((answer.iri in known) == (answer.status == KNOWN) for answer in ours)
         assert all(answer.degree == 1.0 for answer in ours if answer.status == KNOWN)
         assert all(0.0 <= answer.degree <= 1.0 for answer in ours)

@@ -205,7 +205,7 @@ LITTLE: dict[str, Facts] = {
 }
 
 
-REFUSED: dict[str, str] = {}
+REFUSED = {"nothing": "there is nothing to train on: no queries, assertions, typings or subsumptions"}
 """What the one line says where nothing can be learnt."""
 
 

@@ -6,7 +6,8 @@ take their operands for independent, which `A and not A` is not, nor `r some A` 
 prove both. So `compose` first makes a Boolean formula of each conjunction and disjunction. What occurs in it more than
 once is decided case by case (Shannon's expansion); of what one relation leads to, the probability of leading to none of
 several sets is that of not leading to their union, which says how they go together (inclusion and exclusion). Hence
-queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct.
+queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct (but for three or
+more projections by one relation of fuzzy sets that overlap, where dependence is above 0: rarely, it may be).
 """
 
 from __future__ import annotations
@@ -281,7 +282,7 @@ def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Flo
     """[B, E] the probability of a formula; `sets` are those computed already."""
     formula = _merge(formula, Counter(_atoms(formula)), _Formulas(algebra))
     counts = Counter(_atoms(formula))
-    together = [] if algebra.floor else _together(counts)
+    together = [] if algebra.floor else _together(counts, algebra.dependence)
     shared = {atom for group in together for atom in group}
     single = ((atom, times) for atom, times in counts.items() if atom not in shared)
     repeated, times = max(single, key=lambda item: item[1], default=(None, 0))
@@ -305,13 +306,22 @@ def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Flo
             return algebra.intersection(values) if every else algebra.union(values)
 
 
-def _together(atoms: Iterable[_Atom]) -> list[list[_Atom]]:
-    """The projections of each relation that makes two or more of them."""
+def _together(atoms: Iterable[_Atom], dependence: float) -> list[list[_Atom]]:
+    """The projections of each relation that makes two or more of them, unless they are independent: links from
+    different entities are different facts."""
     found: dict[bytes, list[_Atom]] = {}
     for atom in atoms:
         if atom.link is not None:
             found.setdefault(atom.link[1], []).append(atom)
-    return [group for group in found.values() if 1 < len(group) <= _TOGETHER]
+    return [
+        group
+        for group in found.values()
+        if 1 < len(group) <= _TOGETHER and not (dependence == 0 and all(map(_from_entity, group)))
+    ]
+
+
+def _from_entity(atom: _Atom) -> bool:
+    return atom.link is not None and isinstance(atom.link[2], _Atom) and atom.link[2].key.startswith(b"e")
 
 
 def _joint_value(

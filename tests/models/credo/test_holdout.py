@@ -1,0 +1,160 @@
+"""Hold-out fitting: what is compared with what, against plain versions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from uncertain import Maker, World
+
+from tarbox.execution.exact import answer_rows
+from tarbox.execution.graph import Index
+from tarbox.kb.facts import Facts
+from tarbox.kb.splits import hold_out
+from tarbox.models.credo import holdout
+from tarbox.models.credo.concepts import SetModel
+from tarbox.models.credo.holdout import (
+    DEPENDENCES,
+    SHAPES,
+    FactCalibration,
+    FittingQueries,
+    HeldOut,
+    fit_dependence,
+    fit_ranking,
+    ranking_loss,
+)
+from tarbox.models.credo.model import Credo
+from tarbox.models.credo.network import Network
+
+
+@pytest.fixture(scope="module")
+def facts() -> HeldOut:
+    whole = Maker(1, entities=30, concepts=8).world(uncertain=False, dense=1.5).facts
+    return HeldOut(whole, hold_out(whole, 0, 0.2))
+
+
+@pytest.fixture(scope="module")
+def reasoner(facts: HeldOut) -> Credo:
+    """Of the kept facts; some others have probabilities, and more of those that were held out."""
+    random, missing = np.random.default_rng(0), triples(facts.whole) - triples(facts.kept)
+    others = {tuple(row) for row in random.integers(0, [3, 30, 30], (60, 3)).tolist()} - triples(facts.whole)
+    links = dict.fromkeys(sorted(missing)[::2], 0.6) | dict.fromkeys(sorted(others), 0.3)
+    world = World(facts.kept, links, {(n, n % 8): 0.3 for n in range(30)})
+    return Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0))
+
+
+@pytest.fixture(scope="module")
+def queries(reasoner: Credo, facts: HeldOut) -> FittingQueries:
+    return FittingQueries.of(reasoner, facts, 40, seed=0)
+
+
+def triples(facts: Facts) -> set[tuple[int, ...]]:
+    return set(zip(facts.relations.tolist(), facts.heads.tolist(), facts.tails.tolist(), strict=True))
+
+
+def test_what_is_true(facts: HeldOut) -> None:
+    decoded = {(key // 900, key // 30 % 30, key % 30) for key in facts.true_links().tolist()}
+    assert decoded == triples(facts.whole)
+    typings = World(facts.whole, {}, {}).all_typings()
+    assert {divmod(key, 8) for key in facts.true_typings().tolist()} == set(typings)
+    ends = set(zip(*(column.tolist() for column in holdout._held_out_ends(facts)), strict=True))
+    wanted = set()
+    for relation, head, tail in triples(facts.whole) - triples(facts.kept):
+        wanted |= {(head, 2 * relation, tail), (tail, 2 * relation + 1, head)}
+    assert ends == wanted
+
+
+def test_queries_that_lost_an_answer_lost_one(queries: FittingQueries, reasoner: Credo, facts: HeldOut) -> None:
+    later = Index.of(facts.whole)
+    assert len(queries.usual) == len(queries.lacking) == len(SHAPES)
+    for shape, ids in queries.lacking:
+        before, after = (answer_rows(shape, ids, index) for index in (reasoner.index, later))
+        for row in range(len(ids)):
+            lost = set(after[0][row].tolist()) - set(before[0][row].tolist())
+            assert lost or set(after[1][row].tolist()) - set(before[1][row].tolist())
+    for shape, ids in queries.usual:
+        assert 0 < len(ids) <= 40
+        assert (answer_rows(shape, ids, later)[0].sizes() > 0).all()
+
+
+def test_what_is_left_once_nothing_is_held_out() -> None:
+    """Of 1,000 candidates that are true, a share was held out, and had the label true; the others are missing still."""
+    network = Network(np.zeros(1, np.float32), np.ones(1, np.float32), ())
+    for share in (0.1, 0.3):
+        calibration = FactCalibration(network, network, share)
+        held_out = (1 - share) / (2 - share)  # of what is true and no known fact
+        true = np.array([0.001, 0.1, 0.4], np.float32)
+        labelled = held_out * true
+        wanted = (1 - held_out) * true / (1 - held_out * true)
+        np.testing.assert_allclose(calibration.complete(labelled), np.maximum(wanted, labelled), rtol=1e-4)
+    degrees = np.linspace(0, 1, 50).astype(np.float32)
+    found = FactCalibration(network, network, 0.1).complete(degrees)
+    assert (np.diff(found) >= 0).all()
+    assert (found[:-1] <= np.maximum(degrees[:-1], 0.99)).all()
+    assert (found >= degrees).all()
+
+
+def test_dependence_is_that_under_which_answers_are_likeliest(queries: FittingQueries, reasoner: Credo) -> None:
+    losses = {}
+    for dependence in DEPENDENCES:
+        total = 0.0
+        for shape, ids in queries.usual[1:]:  # one step has one proof for each answer
+            sets = replace(reasoner, dependence=dependence).fuzzy_sets(shape, ids)
+            known, true = (answer_rows(shape, ids, index)[0] for index in (reasoner.index, queries.later))
+            for row in range(len(ids)):
+                for entity in set(range(30)) - set(known[row].tolist()):
+                    degree = float(np.clip(sets[row, entity], 1e-6, 1 - 1e-6))
+                    if degree > 1e-6:
+                        total -= np.log(degree if entity in true[row] else 1 - degree)
+        losses[dependence] = total
+    assert fit_dependence(reasoner, queries) == min(losses, key=lambda dependence: losses[dependence])
+    assert len(set(losses.values())) > 1
+
+
+def test_the_loss_of_a_ranking() -> None:
+    random = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 4, generator=random)
+    true = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0]], dtype=torch.bool)
+    used = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]], dtype=torch.bool)
+    weights = torch.tensor([[1, 2, 1, 1], [1, 1, 5, 0], [0, 0, 0, 0]], dtype=torch.float32)
+    pointwise, lists = 0.0, []
+    for row in range(3):
+        shares = logits[row][used[row]].softmax(0).log()
+        own = [float(shares[int(used[row][:place].sum())]) for place in range(4) if true[row, place]]
+        lists += [-sum(own) / len(own)] if own else []
+        for place in range(4):
+            likely = float(logits[row, place].sigmoid())
+            pointwise -= float(weights[row, place]) * np.log(likely if true[row, place] else 1 - likely)
+    wanted = pointwise / float(weights.sum()) + holdout.LISTWISE * sum(lists) / len(lists)
+    assert float(ranking_loss(logits, true, used, weights)) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_of_many_concepts_each_that_is_chosen_stands_for_others() -> None:
+    random = np.random.default_rng(0)
+    strength = random.normal(size=4000).astype(np.float32)
+    true = np.zeros(4000, np.bool_)
+    true[np.argsort(strength)[:3]] = True  # those that look least like it
+    chosen, weights = holdout._choose(strength, true, random)
+    assert len(set(chosen.tolist())) == len(chosen) == holdout._SHORTLIST
+    assert set(np.flatnonzero(true)) <= set(chosen.tolist())
+    strongest = set(np.argsort(-strength)[: holdout._SHORTLIST // 2].tolist())
+    assert strongest <= set(chosen.tolist())
+    assert all(
+        weight == 1 for place, weight in zip(chosen.tolist(), weights.tolist(), strict=True) if place in strongest
+    )
+    assert weights.sum() == pytest.approx(4000, rel=0.3)  # in all, as many as there are
+    few, ones = holdout._choose(strength[:10], true[:10], random)
+    assert (few.tolist(), ones.tolist()) == (list(range(10)), [1.0] * 10)
+
+
+def test_a_ranking_puts_true_concepts_first(queries: FittingQueries, reasoner: Credo) -> None:
+    found = fit_ranking(reasoner, queries, 0, torch.device("cpu"))
+    assert found is not None
+    shape, ids = queries.lacking[0]
+    lists = holdout._lists(reasoner, queries.later, shape, ids, (True, np.random.default_rng(0)))
+    degrees = found.apply(lists.features[lists.used])
+    assert degrees[lists.true[lists.used]].mean() > 1.5 * degrees[~lists.true[lists.used]].mean()
+    nothing = FittingQueries(queries.usual, (), reasoner.index)  # nothing is true that is not known
+    assert fit_ranking(reasoner, nothing, 0, torch.device("cpu")) is None
