@@ -7,7 +7,7 @@
 A term is one (query, concept, entity). Needs torch and numpy; numba on a CPU, Triton on a GPU.
 """
 
-# ruff: noqa: N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N806 (shape suffixes)
 from __future__ import annotations
 
 import argparse

@@ -41,7 +41,7 @@ from tarbox.training.session import Listeners, data_of, start
 from tarbox.training.settings import Settings, read_assignments, read_recipe, resolve
 
 PUBLISHED = {"entity": 0.196, "concept": 0.524}
-"""What the paper's published code reaches on yago4-recovered after 25 epochs (PROTOCOL.md)."""
+"""What the paper's published code reaches on yago4-recovered after 25 epochs (docs/benchmarks.md)."""
 
 EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 SCRATCH = Path("scratch")

@@ -1,6 +1,6 @@
 """Eq. 12 and 13: every engine against the sums written down, and the gradient against differences."""
 
-# ruff: noqa: N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The Triton kernels against the reference; on CUDA, or on a CPU with TRITON_INTERPRET=1 (which needs numpy < 2.4)."""
 
-# ruff: noqa: N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A small model of the right kind, for tests of training: translations and dot products; it can fail on purpose."""
 
-# ruff: noqa: N803, ARG002 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, ARG002 (shape suffixes)
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ PAPER_TEMPLATES: Final = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 
 
 class Protocol(Enum):
-    """How facts are divided and which answers are asked for (PROTOCOL.md)."""
+    """How facts are divided and which answers are asked for (docs/benchmarks.md)."""
 
     HONEST = "honest"
     PAPER = "paper"

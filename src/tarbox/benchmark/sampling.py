@@ -1,4 +1,4 @@
-"""Drawing the queries of a benchmark with complete answers (PROTOCOL.md).
+"""Drawing the queries of a benchmark with complete answers (docs/benchmarks.md).
 
 A `SamplingTask` is one template for one part of the benchmark. Its attempts are numbered, each with its own random
 numbers, and taken in order until every level has the queries wanted; so the result is the same on any number of

@@ -32,7 +32,7 @@ from tarbox.query.names import Placeholders
 from tarbox.query.render import render
 
 OUTSIDE: Final = -1
-"""The id of a target whose name is not in the vocabulary; it scores 0 (PROTOCOL.md, point 4)."""
+"""The id of a target whose name is not in the vocabulary; it scores 0 (docs/benchmarks.md)."""
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _IDS = pa.list_(pa.int32())

@@ -1,4 +1,4 @@
-"""Filtered realistic ranks (PROTOCOL.md, point 4).
+"""Filtered realistic ranks (docs/benchmarks.md).
 
 The candidates of a query are the whole vocabulary of its level, without the excluded ones, the known answers and the
 query's other targets. Among them, rank = 1 + the number of better ones + half the number of equal ones: the mean of

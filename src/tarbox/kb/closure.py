@@ -84,7 +84,7 @@ class Instances:
         return int(np.count_nonzero(self.concepts_of.sizes()))
 
     def top_concepts(self) -> Ids:
-        """The concepts of more than half of the typed entities (PROTOCOL.md: neither targets nor candidates)."""
+        """The concepts of more than half of the typed entities (docs/benchmarks.md: neither targets nor candidates)."""
         return top_concepts(self.entities_of.sizes(), self.typed_entities())
 
     def information(self) -> Doubles:

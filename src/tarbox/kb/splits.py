@@ -64,7 +64,7 @@ class Split:
 
 
 def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Split:
-    """90/5/5: the graphs of train, valid and test, each with all facts of those before it (PROTOCOL.md, point 1).
+    """90/5/5: the graphs of train, valid and test, each with all facts of those before it (docs/benchmarks.md).
 
     With `SplitBy.COLUMN` the assertions are divided as the store's split column says; the typings at random.
     """
@@ -116,7 +116,7 @@ def _keep_names(names: Ids, share: float, random: np.random.Generator) -> NDArra
 
 
 def split_as_paper(facts: Facts, seed: int) -> Split:
-    """95/5: assertions alone are held out; validation and test draw from the same whole graph (PROTOCOL.md)."""
+    """95/5: assertions alone are held out; validation and test draw from the same whole graph (docs/benchmarks.md)."""
     parts = _divide_assertions(facts, 1, np.random.default_rng([seed, 1]))
     train = facts.with_assertions(parts == 0)
     return Split(

@@ -12,7 +12,7 @@ Shape letters: B queries of a batch, S slots of the shape, K candidates per quer
 E entities, C concepts, D dimension.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803 (shape suffixes)
 
 from __future__ import annotations
 

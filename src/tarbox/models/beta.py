@@ -14,7 +14,7 @@ of a vector of each (`tarbox.models.gamma`): all pairs are one product of matric
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ relation d leads from y to x; what it can lead to is one kind of node, entities 
 Embeddings are tables of reals [.., 2 * rank]: the real parts, then the imaginary parts.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting: the baseline that stands beside every number (PROTOCOL.md, point 6).
+"""Counting: the baseline that stands beside every number (docs/benchmarks.md).
 
 Score = the number of training-graph answers that are (instances of) the candidate, plus prior / max(prior)
 (`tarbox.models.priors`). At entity level an answer counts 1.

@@ -6,7 +6,7 @@ its score, an existential variable keeps the `beam` strongest of its candidates,
 relation, a concept answers a query by one more hop.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

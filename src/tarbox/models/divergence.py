@@ -16,7 +16,7 @@ training starts from, then meet no cancellation, and single precision is enough 
 Shape letters: E entities, C concepts, B queries, K concepts per query, R rows of a table of concept sets.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ the cosine of query and entity for phi and a pairwise loss over 20 times of it; 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, J bases.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

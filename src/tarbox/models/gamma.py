@@ -6,7 +6,7 @@ features takes nine special functions and some fifty passes over the table of en
 Shape letters: N rows, D distributions of each, in 2D columns: the alphas before the betas.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

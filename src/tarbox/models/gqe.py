@@ -6,7 +6,7 @@ of its operands under learnt attention. The score of an entity is gamma less its
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

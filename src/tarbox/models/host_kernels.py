@@ -4,7 +4,7 @@ The threads are Python's, around loops that release the interpreter: unlike numb
 requests at once. Importing this module imports numba.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

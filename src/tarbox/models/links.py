@@ -5,7 +5,7 @@ to draw; where its settings limit the candidates, they are drawn once for a whol
 asserted concept or one of its super-concepts, at random: its length depends on what is asserted, not on what follows.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803 (shape suffixes)
 
 from __future__ import annotations
 

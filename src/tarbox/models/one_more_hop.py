@@ -8,7 +8,7 @@ a query of the enlarged graph that names no concept, and this module is all that
 Shape letters: B queries, S slots, K candidates per query, N candidates of a level.
 """
 
-# ruff: noqa: ARG002, N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: ARG002, N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ traffic is all the cost. On a GPU a Triton kernel reads each row once and keeps 
 Shape letters: B queries, K rows for each, N rows of the table, D dimensions.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often candidates stand where the answers of a query stand: the prior of counting (PROTOCOL.md, point 6).
+"""How often candidates stand where the answers of a query stand: the prior of counting (docs/benchmarks.md).
 
 The prior of a candidate is its frequency at the end of the query's last relation: in how many assertions of that
 relation the candidate, or for a concept an instance of it under closure, stands where the answers stand. Over `and`

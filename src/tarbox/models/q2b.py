@@ -8,7 +8,7 @@ full outside of it and by a share alpha within.
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
 """
 
-# ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806, N815 (shape suffixes)
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ degrees of its candidates only, never those of all entities.
 Shape letters: B queries, D dimension, E entities, K candidates per query, X members of a universe, Y a chunk of them.
 """
 
-# ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806, N815 (shape suffixes)
 
 from __future__ import annotations
 

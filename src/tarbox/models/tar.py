@@ -5,7 +5,7 @@ Concepts and queries are fuzzy sets over all entities (`tarbox.models.sets`, Eq.
 and instantiation are Eq. 15 and 16, here.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

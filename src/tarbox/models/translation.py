@@ -7,7 +7,7 @@ their names, never by the place where they stand in the query.
 Shape letters: B queries, D dimension, U alternatives of a union, N operands of an intersection.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ On a GPU the whole step is recorded once as a CUDA graph and replayed, so that i
 launches. That is why the random numbers, the place in the epoch and the sums of losses live in tensors there.
 """
 
-# ruff: noqa: N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation while training: the mean reciprocal rank, averaged as in PROTOCOL.md, point 4, without intervals."""
+"""Validation while training: the mean reciprocal rank, averaged as docs/benchmarks.md says, without intervals."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Evidence are the concepts of the answers, known or predicted, and those that the
 often. Nothing is computed for all other concepts, however many there are.
 """
 
-# ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806, N815 (shape suffixes)
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ held-out facts: that fits the calibration of candidate links and typings, and th
 the predictor of all facts.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Sparse matrices come as the arrays of `tarbox.kb.rows.Rows`: offsets, columns an
 function is free of Python objects and releases the interpreter lock, so that threads share out the work.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803 (shape suffixes)
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Of the samples with probability 0.8, some 80% are true: cross entropy, a proper 
 Fitting uses torch; what was fitted is plain arrays, so that answering does not.
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803 (shape suffixes)
 
 from __future__ import annotations
 

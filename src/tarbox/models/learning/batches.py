@@ -7,7 +7,7 @@ permutation made on the device from the seed, the epoch and the source alone: a 
 change from step to step.
 """
 
-# ruff: noqa: N803, N815 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N815 (shape suffixes)
 
 from __future__ import annotations
 

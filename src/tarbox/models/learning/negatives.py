@@ -5,7 +5,7 @@ one binary search each. True candidates are drawn again, a few rounds; what is s
 and counts for nothing. No size depends on the data, so a step can be recorded as a CUDA graph.
 """
 
-# ruff: noqa: N803, N815 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N815 (shape suffixes)
 
 from __future__ import annotations
 

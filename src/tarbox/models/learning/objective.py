@@ -8,7 +8,7 @@ the loss of a step averages its tasks. The published code averages over the temp
 `Average.TEMPLATE`. `Average.SAMPLE` weighs every positive alike.
 """
 
-# ruff: noqa: N803, N806, N815 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803, N806, N815 (shape suffixes)
 
 from __future__ import annotations
 

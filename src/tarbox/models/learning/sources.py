@@ -6,7 +6,7 @@ that the model has no meaning for are left out (ADR 0021). Typings are pairs of 
 model asks them, two kinds of query: `{e}` for its concepts and `C` for its members (ADR 0020).
 """
 
-# ruff: noqa: N803 (shape suffixes, see STYLE.md)
+# ruff: noqa: N803 (shape suffixes)
 
 from __future__ import annotations
 
