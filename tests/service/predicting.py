@@ -21,6 +21,7 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING, directed
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.rows import Rows
+from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.scorer import Prediction
 from tarbox.query.algebra import Direction, Query, slots
 
@@ -35,18 +36,6 @@ LINKS = {
 }
 TYPINGS = {("Google", "University"): 0.2, ("Canada", "Organisation"): 0.7}
 Floats = np.ndarray[Any, np.dtype[np.float32]]
-
-
-@dataclass(frozen=True)
-class SmallProbabilities:
-    """The attributes of `FactProbabilities`."""
-
-    starts: np.ndarray[Any, np.dtype[np.int64]]
-    near: Ids
-    far: Ids
-    degrees: Floats
-    concepts: Rows
-    members: Rows
 
 
 @dataclass(frozen=True)
@@ -100,13 +89,12 @@ class SmallPredictor:
             self.index.entities,
             self.index.concepts,
         )
-        self.probabilities = SmallProbabilities(
+        self.probabilities = FactProbabilities(
             np.searchsorted(way, np.arange(len(self._links) + 1)),
             near.astype(np.int32),
             far.astype(np.int32),
             self._links[way, near, far],
             concepts,
-            concepts.transpose(self.index.concepts),
         )
 
     def candidates(self, level: Level) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.kb.arrays import Flags, Ids, Places
-from tarbox.kb.closure import Hierarchy, Instances
+from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, contains, offsets_of
 
@@ -69,10 +69,10 @@ class Index:
     graph: Graph
 
     @classmethod
-    def of(cls, facts: Facts, earlier: Facts | None = None) -> Index:
-        """The index of `facts`; what is not in the `earlier` facts (nor follows from them) is marked as held out."""
-        size = len(facts.vocabulary.concepts)
-        instances = Instances.of(facts, Hierarchy.of(facts.subs, facts.supers, size))
+    def of(cls, facts: Facts, earlier: Facts | None = None, instances: Instances | None = None) -> Index:
+        """The index of `facts`; what is not in the `earlier` facts (nor follows from them) is marked as held out.
+        `instances` are those of the facts, where they are at hand."""
+        instances = instances or Instances.of(facts)
         triples = _triples(facts, instances)
         held_out = np.zeros(len(triples[0]), np.bool_)
         if earlier is not None:

@@ -71,9 +71,9 @@ class Rows:
 
     def transpose(self, width: int) -> Rows:
         rows, columns = self.coordinates()
-        keys = pair_keys(columns, rows, len(self))
-        order = np.argsort(keys, kind="stable")
-        return Rows.of_keys(keys[order], width, len(self), None if self.values is None else self.values[order])
+        order = np.argsort(columns, kind="stable")
+        sizes = np.bincount(columns, minlength=width)
+        return Rows(np.append(0, np.cumsum(sizes)), rows[order], None if self.values is None else self.values[order])
 
     def take(self, rows: Ids | Places) -> Rows:
         """The matrix of the given rows, in their order."""

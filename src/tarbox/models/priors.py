@@ -8,7 +8,7 @@ priors are multiplied, over `or` added; negated branches are ignored. It is one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final, final
 
@@ -20,7 +20,6 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
-from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Direction, Query, slots
 
 Scores = NDArray[np.float64]
@@ -32,30 +31,19 @@ _GREATEST: Final = 1e150
 @final
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """The frequencies of candidates of one level; `relations` has them by directed relation."""
+    """The frequencies of candidates of one level, counted when a relation is asked for."""
 
     level: Level
+    facts: Facts
     instances: Instances
-    relations: Rows
     width: int
+    counted: dict[int, tuple[Ids, Scores]] = field(default_factory=dict, repr=False, compare=False)
+    """The candidates of the directed relations that were asked for, and how often each occurs."""
 
     @classmethod
     def of(cls, facts: Facts, instances: Instances, level: Level) -> Priors:
-        """Relation by relation, so that nothing is a table of relations times candidates."""
         width = len(instances.concepts_of) if level is Level.ENTITY else len(instances.hierarchy)
-        order = np.argsort(facts.relations, kind="stable")
-        starts = np.searchsorted(facts.relations[order], np.arange(len(facts.vocabulary.relations) + 1))
-        offsets, columns, values = [0], [np.empty(0, np.int32)], [np.empty(0, np.float64)]
-        for relation in range(len(facts.vocabulary.relations)):
-            own = order[starts[relation] : starts[relation + 1]]
-            for ends in (facts.heads[own], facts.tails[own]):
-                reached = ends if level is Level.ENTITY else instances.concepts_of.gather(ends)[1]
-                counts = np.bincount(reached, minlength=width)
-                found = np.flatnonzero(counts)
-                columns.append(found.astype(np.int32))
-                values.append(counts[found].astype(np.float64))
-                offsets.append(offsets[-1] + len(found))
-        return cls(level, instances, Rows(np.array(offsets), np.concatenate(columns), np.concatenate(values)), width)
+        return cls(level, facts, instances, width)
 
     def frequencies(self, shape: Query, ids: Ids) -> Scores | None:
         """[B, N] the priors of all candidates of queries of one shape; None where every branch is negated."""
@@ -73,10 +61,21 @@ class Priors:
         return found
 
     def of_relations(self, ids: Ids) -> Scores:
-        origin, places = self.relations.places(ids)
         found = np.zeros((len(ids), self.width))
-        found[origin, self.relations.columns[places]] = self.relations.values[places]
+        for row, directed in enumerate(ids.tolist()):
+            candidates, counts = self._count(directed)
+            found[row, candidates] = counts
         return found
+
+    def _count(self, directed: int) -> tuple[Ids, Scores]:
+        """Of one directed relation, once; threads that ask at the same time find the same."""
+        if directed not in self.counted:
+            ends = (self.facts.heads if directed % 2 == 0 else self.facts.tails)[self.facts.relations == directed // 2]
+            reached = ends if self.level is Level.ENTITY else self.instances.concepts_of.gather(ends)[1]
+            counts = np.bincount(reached, minlength=self.width)
+            candidates = np.flatnonzero(counts).astype(np.int32)
+            self.counted[directed] = candidates, counts[candidates].astype(np.float64)
+        return self.counted[directed]
 
     def of_entities(self, ids: Ids) -> Scores:
         found = np.zeros((len(ids), self.width))

@@ -65,8 +65,8 @@ class FactLookup:
 
     def member(self, concept: int, degrees: Floats) -> int | None:
         """The instance that is most likely an answer, given the fuzzy set [E] of the answers."""
-        instances = self.probabilities.members[concept]
-        best = _strongest(degrees[instances] * self.probabilities.members.values_of(concept))
+        instances, likely = self.probabilities.members(concept)
+        best = _strongest(degrees[instances] * likely)
         return None if best is None else int(instances[best])
 
 

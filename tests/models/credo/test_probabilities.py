@@ -367,7 +367,8 @@ def test_typings_are_closed_under_subsumption(seed: int) -> None:
     for entity, concept in product(range(7), range(6)):
         found = world.probabilities.concepts.value(entity, concept)
         assert found == pytest.approx(wanted.get((entity, concept), 0.0))
-        assert found == world.probabilities.members.value(concept, entity)
+        members = dict(zip(*map(list, world.probabilities.members(concept)), strict=True))
+        assert found == members.get(entity, 0.0)
         for above in world.above(concept):
             assert found <= world.probabilities.concepts.value(entity, above)
 

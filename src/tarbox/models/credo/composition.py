@@ -58,12 +58,13 @@ class ProbabilityAlgebra:
         return found
 
     def concept(self, name: str) -> Floats:
-        found, members = np.zeros(self.shape, np.float32), self.probabilities.members
+        found = np.zeros(self.shape, np.float32)
         for row, concept in enumerate(self.columns[name].tolist()):
             if concept == EVERYTHING:
                 found[row] = 1.0
             else:
-                found[row, members[concept]] = members.values_of(concept)
+                entities, degrees = self.probabilities.members(concept)
+                found[row, entities] = degrees
         return found
 
     def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002

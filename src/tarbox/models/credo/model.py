@@ -18,6 +18,7 @@ from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Floats, Ids
+from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.credo.composition import ProbabilityAlgebra, compose, join_alternatives
@@ -231,10 +232,10 @@ class Credo(Learner):
         """The model of a run, on the CPU whatever the device."""
         if "sets/concepts" not in arrays:
             raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
-        index = Index.of(facts)
         concepts = Rows(*(arrays[f"typings/{name}"] for name in ("offsets", "concepts", "degrees")))
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
-        probabilities = FactProbabilities(starts, near, far, degrees, concepts, concepts.transpose(index.concepts))
+        probabilities = FactProbabilities(starts, near, far, degrees, concepts)
+        index = Index.of(facts, instances=_known_instances(facts, concepts))
         ranking = Network.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
@@ -259,6 +260,15 @@ class Credo(Learner):
         from tarbox.models.credo.learning import learn
 
         return learn(config, data, context)
+
+
+def _known_instances(facts: Facts, typings: Rows) -> Instances:
+    """The closed typings of a run's facts, which are among those with probabilities: they have 1, and no others do."""
+    size = len(facts.vocabulary.concepts)
+    known = typings.values >= 1.0
+    offsets = np.append(0, np.cumsum(known))[typings.offsets]
+    concepts_of = Rows(offsets, typings.columns[known])
+    return Instances(Hierarchy.of(facts.subs, facts.supers, size), concepts_of, concepts_of.transpose(size))
 
 
 @lru_cache(1024)
