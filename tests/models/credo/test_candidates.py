@@ -130,13 +130,12 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def test_the_pool_has_what_is_reached_most_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pool_has_what_is_reached_most_often() -> None:
     counts = np.array([3, 0, 5, 1, 0, 4])
-    whole = Pool.of(counts, 10, needed=False)
+    whole = Pool.of(counts, 10, 6, needed=False)
     assert (whole.ids, len(whole)) == (None, 6)
-    assert Pool.of(counts, 10, needed=True).ids.tolist() == [0, 2, 3, 5]  # type: ignore[union-attr]
-    monkeypatch.setattr(module, "_POOL", 2)
-    pool = Pool.of(counts, 10, needed=False)
+    assert Pool.of(counts, 10, 6, needed=True).ids.tolist() == [0, 2, 3, 5]  # type: ignore[union-attr]
+    pool = Pool.of(counts, 10, 2, needed=False)
     assert pool.ids is not None
     assert pool.ids.tolist() == [2, 5]
     assert pool.nodes(torch.zeros(1)).tolist() == [12, 15]  # type: ignore[union-attr]
@@ -148,6 +147,7 @@ def test_the_pool_has_what_is_reached_most_often(monkeypatch: pytest.MonkeyPatch
 def test_beyond_the_pool_nothing_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     world, model, evidence = given_(4)
     monkeypatch.setattr(module, "_POOL", 2)
+    monkeypatch.setattr(module, "_CELLS", {"cpu": 1})
     for relation, (keys, _) in enumerate(candidate_links(model, evidence)):
         _, head, tail = TripleKeys(7).decode(keys)
         own = world.facts.relations == relation

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -12,21 +10,20 @@ from uncertain import Maker, World
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
+from tarbox.kb.rows import TripleKeys
 from tarbox.kb.splits import hold_out
+from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.credo import holdout
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.holdout import (
-    DEPENDENCES,
     SHAPES,
     FactCalibration,
     FittingQueries,
     HeldOut,
-    fit_dependence,
     fit_ranking,
     ranking_loss,
 )
 from tarbox.models.credo.model import Credo
-from tarbox.models.credo.network import Network
 
 
 @pytest.fixture(scope="module")
@@ -80,37 +77,20 @@ def test_queries_that_lost_an_answer_lost_one(queries: FittingQueries, reasoner:
 
 
 def test_what_is_left_once_nothing_is_held_out() -> None:
-    """Of 1,000 candidates that are true, a share was held out, and had the label true; the others are missing still."""
-    network = Network(np.zeros(1, np.float32), np.ones(1, np.float32), ())
-    for share in (0.1, 0.3):
-        calibration = FactCalibration(network, network, share)
-        held_out = (1 - share) / (2 - share)  # of what is true and no known fact
-        true = np.array([0.001, 0.1, 0.4], np.float32)
-        labelled = held_out * true
-        wanted = (1 - held_out) * true / (1 - held_out * true)
-        np.testing.assert_allclose(calibration.complete(labelled), np.maximum(wanted, labelled), rtol=1e-4)
+    """Small probabilities stay as they are, greater ones grow, and none is certain."""
     degrees = np.linspace(0, 1, 50).astype(np.float32)
-    found = FactCalibration(network, network, 0.1).complete(degrees)
+    found = FactCalibration.complete(degrees)
     assert (np.diff(found) >= 0).all()
-    assert (found[:-1] <= np.maximum(degrees[:-1], 0.99)).all()
-    assert (found >= degrees).all()
+    assert (found[degrees <= 0.98] >= degrees[degrees <= 0.98]).all()
+    assert found.max() < 1
+    np.testing.assert_allclose(FactCalibration.complete(np.float32([0.0, 0.01, 0.36])), [0.0, 0.01005, 0.45], rtol=1e-3)
 
 
-def test_dependence_is_that_under_which_answers_are_likeliest(queries: FittingQueries, reasoner: Credo) -> None:
-    losses = {}
-    for dependence in DEPENDENCES:
-        total = 0.0
-        for shape, ids in queries.usual[1:]:  # one step has one proof for each answer
-            sets = replace(reasoner, dependence=dependence).fuzzy_sets(shape, ids)
-            known, true = (answer_rows(shape, ids, index)[0] for index in (reasoner.index, queries.later))
-            for row in range(len(ids)):
-                for entity in set(range(30)) - set(known[row].tolist()):
-                    degree = float(np.clip(sets[row, entity], 1e-6, 1 - 1e-6))
-                    if degree > 1e-6:
-                        total -= np.log(degree if entity in true[row] else 1 - degree)
-        losses[dependence] = total
-    assert fit_dependence(reasoner, queries) == min(losses, key=lambda dependence: losses[dependence])
-    assert len(set(losses.values())) > 1
+def test_links_weigh_by_the_ends_that_lead_anywhere() -> None:
+    vocabulary = Vocabulary.of(["a", "b", "c"], [], ["p"])
+    whole = Facts.of(vocabulary, [(0, 0, 1)])
+    keys = TripleKeys(3).encode(np.zeros(3, np.int64), np.array([0, 0, 2]), np.array([1, 2, 2]))
+    assert HeldOut(whole, whole).weigh_links(keys).tolist() == [1.0, 0.5, 0.0]
 
 
 def test_the_loss_of_a_ranking() -> None:

@@ -128,11 +128,11 @@ def fit_calibration(
     parts = []
     for make, true, weigh, width in (
         (candidate_links, facts.true_links(), facts.weigh_links, len(LINK_FEATURES)),
-        (candidate_typings, facts.true_typings(), lambda keys: np.ones(len(keys), np.float32), len(TYPING_FEATURES)),
+        (candidate_typings, facts.true_typings(), lambda _: None, len(TYPING_FEATURES)),
     ):
         share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
         sample, all_kept = _sample(make(predictor, evidence), share, seed, width)
-        network = fit_probabilities(sample[1], contains(true, sample[0]), weigh(sample[0]), seed, device)
+        network = fit_probabilities(sample[1], contains(true, sample[0]), seed, device, weigh(sample[0]))
         again = [sample] if all_kept else make(predictor, evidence)
         parts.append((network, _apply(network, again, lambda degrees: degrees)))
     (links, found), (typings, typed) = parts

@@ -101,14 +101,14 @@ class Fitting:
 
 
 def fit_probabilities(
-    features_NF: Floats, true_N: NDArray[np.bool_], weights_N: Floats, seed: int, device: torch.device
+    features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device, weights_N: Floats | None = None
 ) -> Network:
-    """By cross entropy over all samples, by their weights; without any, everything has probability 0."""
+    """By cross entropy over all samples, by their weights if they have any; without samples everything has 0."""
     import torch
     from torch.nn import functional
 
     labels = torch.from_numpy(true_N.astype(np.float32)).to(device)
-    weights = torch.from_numpy(weights_N.astype(np.float32)).to(device)
+    weights = torch.ones_like(labels) if weights_N is None else torch.from_numpy(weights_N).to(device)
 
     def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         each = functional.binary_cross_entropy_with_logits(logits, labels[rows], reduction="none")
