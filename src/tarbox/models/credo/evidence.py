@@ -283,13 +283,15 @@ def _find_similar(sharing: Adjacency, width: int) -> Rows:
     parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
 
     def work(rows: slice) -> None:
-        parts[rows.start] = find_similar(
+        own, others, similarity = find_similar(
             (having.offsets, having.columns),
             (sharing.starts, sharing.far, weights),
             lengths,
             (rows.start, rows.stop),
             (_NEAREST, widest),
         )
+        order = np.argsort(pair_keys(np.repeat(np.arange(len(own)), own), others, width))
+        parts[rows.start] = own, others[order], similarity[order]
 
     share_out(work, width, max(1 << 12, width // 32))
     found = [parts[start] for start in sorted(parts)]

@@ -252,8 +252,44 @@ def find_paths(graph: Any, column: Any, confidences: Any, facts: Any, out: Any) 
 
 
 @_compiled
+def _keep_strongest(heap: Any, first: int, size: int, most: int, item: Any) -> None:
+    """Add an item (value, id) to the `size` strongest from `first` on, or put it in the place of the weakest of `most`.
+
+    They are a heap with the weakest first; of equal values that with the greater id is weaker. (numba's own sorting
+    takes five seconds to compile.)
+    """
+    values, ids = heap
+    value, number = item
+    if size < most:
+        place = size
+        while place > 0:
+            parent = (place - 1) // 2
+            own, other = values[first + parent], ids[first + parent]
+            if own < value or (own == value and other > number):
+                break
+            values[first + place], ids[first + place] = own, other
+            place = parent
+    else:
+        if value < values[first] or (value == values[first] and number > ids[first]):
+            return
+        place = 0
+        while 2 * place + 1 < most:
+            child = 2 * place + 1
+            if child + 1 < most:
+                left, right = values[first + child], values[first + child + 1]
+                if right < left or (right == left and ids[first + child + 1] > ids[first + child]):
+                    child += 1
+            own, other = values[first + child], ids[first + child]
+            if own > value or (own == value and other < number):
+                break
+            values[first + place], ids[first + place] = own, other
+            place = child
+    values[first + place], ids[first + place] = value, number
+
+
+@_compiled
 def find_similar(having: Any, sharing: Any, lengths: Any, block: Any, limits: Any) -> Any:
-    """(sizes, others, similarity) of the entities `block[0]` to `block[1]`: the nearest of each, others increasing.
+    """(sizes, others, similarity) of the entities `block[0]` to `block[1]`: the nearest of each, in any order.
 
     `having` are the links of each entity (offsets, links), `sharing` the entities that have a link (offsets, entities,
     weights of links), `lengths` those of the entities' rows. `limits` are the most neighbours of an entity, and the
@@ -284,23 +320,13 @@ def find_similar(having: Any, sharing: Any, lengths: Any, block: Any, limits: An
                         touched[count] = other
                         count += 1
                     sums[other] += weight
-        for place in range(count):
-            sums[touched[place]] /= lengths[entity] * lengths[touched[place]]
-        found = np.sort(touched[:count])
-        least, room = np.float32(-1.0), count
-        if count > most:
-            values = sums[found]
-            least = np.partition(values, count - most)[count - most]
-            room = most - np.sum(values > least)
         before = filled
-        for other in found:
-            value = sums[other]
-            if value > least or room > 0:
-                others[filled] = other
-                similarity[filled] = value
-                filled += 1
-                room -= value <= least
+        for place in range(count):
+            other = touched[place]
+            _keep_strongest((similarity, others), before, filled - before, most, (sums[other] / lengths[other], other))
+            filled = min(filled + 1, before + most)
             sums[other] = 0
+        similarity[before:filled] /= lengths[entity]
         sizes[entity - block[0]] = filled - before
     return sizes, others[:filled].copy(), similarity[:filled].copy()
 
