@@ -1,9 +1,8 @@
-"""The tables of calibration and tuning: their truth against the oracle on both graphs; they change nothing else."""
+"""The table of calibration: its truth against the oracle on both graphs; it changes nothing else."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,22 +11,18 @@ from typer.testing import CliRunner
 
 from oracle import Oracle
 from tarbox.benchmark.building import build_benchmark, table_of
-from tarbox.benchmark.calibration import calibration_tasks, sample_calibration
+from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.exchange import exchange_rows, write_queries
 from tarbox.benchmark.folder import open_benchmark, write_benchmark
 from tarbox.benchmark.options import (
     CALIBRATION,
-    EVALUATION_ONLY,
-    TUNING,
     BenchmarkOptions,
     Protocol,
     choose_shapes,
-    default_shapes,
 )
 from tarbox.benchmark.summary import summarise
 from tarbox.benchmark.tables import parse_shape
 from tarbox.cli.main import bench_app as app
-from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.rows import decode
 from tarbox.kb.facts import SPLITS, Facts
@@ -55,20 +50,9 @@ def split(facts):
     return OPTIONS.divide(facts)
 
 
-def tables_of(split, options):
-    """The tables of both parts."""
-    sampled = sample_calibration(split, options)
-    return {part: table_of([one for one in sampled if one.task.part == part]) for part in (CALIBRATION, TUNING)}
-
-
 @pytest.fixture(scope="module")
-def tables(split):
-    return tables_of(split, OPTIONS)
-
-
-@pytest.fixture(scope="module")
-def table(tables):
-    return tables[CALIBRATION]
+def table(split):
+    return table_of(sample_calibration(split, OPTIONS))
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +62,8 @@ def folder(facts, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("part", [CALIBRATION, TUNING])
-def test_targets_are_what_training_does_not_know(tables, split, facts, part):
-    larger = {CALIBRATION: split.whole, TUNING: split.stages["valid"].facts}[part]
-    table, train, whole = tables[part], Oracle.of(split.train), Oracle.of(larger)
+def test_targets_are_what_training_does_not_know(table, split, facts):
+    train, whole = Oracle.of(split.train), Oracle.of(split.whole)
     empty = 0
     slots, targets, known = table.lists("slots"), table.lists("target"), table.lists("known")
     for row, (level, shape) in enumerate(zip(table.texts("level"), table.texts("shape"), strict=True)):
@@ -120,8 +102,7 @@ def test_the_other_tables_are_the_same_bytes_without_it(facts, folder, tmp_path)
         assert (folder / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
     without = open_benchmark(tmp_path / "without")
     assert without.calibration() is None
-    assert without.tuning() is None
-    assert not {"calibration.parquet", "tuning.parquet"} & {file.name for file in (tmp_path / "without").iterdir()}
+    assert "calibration.parquet" not in {file.name for file in (tmp_path / "without").iterdir()}
 
 
 def test_the_folder_says_that_it_has_one(folder, table, tmp_path):
@@ -149,73 +130,34 @@ def test_the_command(facts, tmp_path):
     counts = ["--train", "5", "--valid", "5", "--test", "5", "--templates", "1p"]
     build = ["build", str(tmp_path / "kb"), "-o", str(tmp_path / "bench"), *counts]
     few = CliRunner().invoke(app, [*build, "--calibration", "7"], catch_exceptions=False)
-    assert "28 calibration, 28 tuning queries" in few.stdout
+    assert "28 calibration queries" in few.stdout
     many = CliRunner().invoke(app, [*build, "--calibration", "5000"], catch_exceptions=False)
     assert many.exit_code == 0
     assert "1p calibration: " in many.stderr
     assert "of the 5,000 wanted" in many.stderr
     paper = CliRunner().invoke(app, [*build, "--protocol", "paper"], catch_exceptions=False)
     assert "calibration" not in paper.stdout
-    assert "tuning" not in paper.stdout
-    assert open_benchmark(tmp_path / "bench").tuning() is None
     manifest = json.loads((tmp_path / "bench" / "manifest.json").read_text())
     assert CALIBRATION not in manifest["options"]
 
 
 def test_without_typings_there_are_entity_queries_alone(facts):
     untyped = facts.with_typings(facts.typed < 0)
-    found = tables_of(OPTIONS.divide(untyped), OPTIONS)
-    assert all(set(table.texts("level")) == {"entity"} for table in found.values())
-    assert len(found[CALIBRATION]) == 160
+    found = table_of(sample_calibration(OPTIONS.divide(untyped), OPTIONS))
+    assert set(found.texts("level")) == {"entity"}
+    assert len(found) == 160
 
 
 def test_older_folders_open_without_one(facts, table, tmp_path):
     write_benchmark(tmp_path / "old", facts, {"test": table}, {"protocol": "honest", "options": {}})
     assert open_benchmark(tmp_path / "old").calibration() is None
-    assert open_benchmark(tmp_path / "old").tuning() is None
 
 
-@pytest.mark.parametrize("part", [CALIBRATION, TUNING])
-def test_the_seed_decides(split, tables, part):
+def test_the_seed_decides(split, table):
     again, many, other = (
-        tables_of(split, replace(OPTIONS, **given))[part] for given in ({"workers": 1}, {"workers": 5}, {"seed": 1})
+        table_of(sample_calibration(split, replace(OPTIONS, **given)))
+        for given in ({"workers": 1}, {"workers": 5}, {"seed": 1})
     )
-    assert again.columns.equals(tables[part].columns)
-    assert many.columns.equals(tables[part].columns)
-    assert not other.columns.equals(tables[part].columns)
-
-
-def test_what_tuning_asks(tables):
-    """As many queries of 1p and 2p as calibration, others than those, and a fifth of the other training templates."""
-    counts = Counter(zip(tables[TUNING].texts("template"), tables[TUNING].texts("level"), strict=True))
-    assert counts == {(name, level.value): n for name, n in (("1p", 80), ("2p", 80), ("2i", 16)) for level in Level}
-    queries = [set(zip(one.texts("shape"), map(bytes, one.lists("slots")), strict=True)) for one in tables.values()]
-    assert queries[0] != queries[1]
-    asked = [
-        task.template for task in calibration_tasks(replace(OPTIONS, shapes=default_shapes())) if task.part == TUNING
-    ]
-    assert sorted(asked) == sorted(default_shapes().keys() - EVALUATION_ONLY)
-    own = replace(OPTIONS, shapes=choose_shapes("2u", ["ci=?c1 and (?r1 value ?e1)"], Protocol.HONEST), calibration=4)
-    assert {(task.template, task.part) for task in calibration_tasks(own)} == {
-        (name, part) for name in ("1p", "2p") for part in (CALIBRATION, TUNING)
-    }  # four are too few for a fifth of them
-    names = {task.template for task in calibration_tasks(replace(own, calibration=5)) if task.part == TUNING}
-    assert names == {"1p", "2p", "ci"}
-
-
-def test_the_share_of_tuning(folder, split, tables):
-    """What the validation graph has of the facts that training lacks."""
-    found, share = open_benchmark(folder).tuning()
-    assert found.columns.equals(tables[TUNING].columns)
-    train, valid, whole = (
-        len(one.heads) + len(one.typed) for one in (split.train, split.stages["valid"].facts, split.whole)
-    )
-    assert share == pytest.approx((valid - train) / (whole - train))
-    assert 0.4 < share < 0.6
-
-
-def test_no_tasks_without_a_number_or_under_the_paper_s_protocol():
-    assert calibration_tasks(replace(OPTIONS, calibration=0)) == []
-    assert calibration_tasks(replace(OPTIONS, protocol=Protocol.PAPER)) == []
-    with pytest.raises(ConfigError, match="calibration is -1; it must be at least 0"):
-        replace(OPTIONS, calibration=-1)
+    assert again.columns.equals(table.columns)
+    assert many.columns.equals(table.columns)
+    assert not other.columns.equals(table.columns)

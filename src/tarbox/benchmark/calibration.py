@@ -4,9 +4,6 @@ The queries of train, valid and test are drawn to have an answer that must be pr
 them more are true than among those that people see. Here nothing is asked of a query but that it has an answer at all.
 Its targets are the answers that do not follow from the training graph, which may be none, and its known answers are the
 others. Top concepts are answers like any other here: a person sees them with a degree.
-
-Degrees are fitted to queries drawn in the same way from the validation graph (docs/adr/0029), of all templates that
-models are trained on.
 """
 
 from __future__ import annotations
@@ -18,14 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from tarbox.benchmark.options import (
-    CALIBRATED,
-    CALIBRATION,
-    EVALUATION_ONLY,
-    TUNING,
-    BenchmarkOptions,
-    Protocol,
-)
+from tarbox.benchmark.options import CALIBRATED, CALIBRATION, BenchmarkOptions, Protocol
 from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, SamplingTask, sample_task
 from tarbox.execution.graph import Index
 from tarbox.kb.splits import Split
@@ -36,19 +26,11 @@ MOST_HARD_ANSWERS: Final = 10_000
 out up to a fifth of the queries of 2p, and those are the ones whose predictions are most often true."""
 
 
-OTHERS: Final = 5
-"""One in so many queries for a template of tuning that is not calibrated: it says how degrees fall with length."""
-
-
 def calibration_tasks(options: BenchmarkOptions) -> list[SamplingTask]:
-    """One task per template and table; none under the paper's protocol, whose splits hold no typing out."""
+    """One task per template; none under the paper's protocol, whose splits hold no typing out."""
     if options.protocol is not Protocol.HONEST or not options.calibration:
         return []
-    measured = [SamplingTask(name, TEMPLATES[name].shape, CALIBRATION, options.calibration) for name in CALIBRATED]
-    others = {name: shape for name, shape in options.shapes.items() if name not in {*EVALUATION_ONLY, *CALIBRATED}}
-    few = options.calibration // OTHERS
-    fitted = [replace(task, part=TUNING) for task in measured]
-    return measured + fitted + [SamplingTask(name, shape, TUNING, few) for name, shape in others.items() if few]
+    return [SamplingTask(name, TEMPLATES[name].shape, CALIBRATION, options.calibration) for name in CALIBRATED]
 
 
 def sample_calibration(
@@ -56,13 +38,10 @@ def sample_calibration(
 ) -> list[SampledQueries]:
     """The queries of all tasks; what follows from the training graph is known."""
     tasks = calibration_tasks(options)
+    if not tasks:
+        return []
     never = np.zeros(len(split.whole.vocabulary.concepts), np.bool_)
     unhindered = replace(options, max_answers=MOST_HARD_ANSWERS)
-    found: list[SampledQueries] = []
-    for part, facts in ((CALIBRATION, split.whole), (TUNING, split.stages["valid"].facts)):
-        own = [task for task in tasks if task.part == part]
-        if own:
-            graph = SamplingGraph(Index.of(facts, split.train), hard=True, never=never, every=True)
-            with ThreadPoolExecutor(options.workers) as pool:
-                found += pool.map(partial(sample_task, graph=graph, options=unhindered, progress=progress), own)
-    return found
+    graph = SamplingGraph(Index.of(split.whole, split.train), hard=True, never=never, every=True)
+    with ThreadPoolExecutor(options.workers) as pool:
+        return list(pool.map(partial(sample_task, graph=graph, options=unhindered, progress=progress), tasks))

@@ -9,7 +9,6 @@
       valid.parquet
       test.parquet
       calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0029)
-      tuning.parquet         queries for fitting them (docs/adr/0029)
 
 It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.
 """
@@ -27,7 +26,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.options import CALIBRATION, QUERY_TABLES, TUNING
+from tarbox.benchmark.options import CALIBRATION, QUERY_TABLES
 from tarbox.benchmark.tables import QueryTable, read_table, write_table
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
@@ -72,15 +71,8 @@ class Benchmark:
         """The queries to check degrees with; older benchmarks, imported ones and the paper's have none."""
         return self.table(CALIBRATION) if CALIBRATION in self.manifest["files"] else None
 
-    def tuning(self) -> tuple[QueryTable, float] | None:
-        """The queries to fit degrees to, and which share of what training lacks the validation graph has; or None."""
-        if TUNING not in self.manifest["files"]:
-            return None
-        train, valid, test = (sum(self.manifest["facts"][split].values()) for split in SPLITS)
-        return self.table(TUNING), (valid - train) / max(test - train, 1)
-
     def table(self, split: str) -> QueryTable:
-        """The queries of one split, `calibration` or `tuning`."""
+        """The queries of one split, or `calibration`."""
         if split not in self.manifest["files"]:
             there = ", ".join(self.splits) or "none"
             raise BenchmarkError(f"{self.path} has no {split} queries; it has: {there}")

@@ -23,10 +23,7 @@ CALIBRATION: Final = "calibration"
 CALIBRATED: Final = ("1p", "2p")
 """The templates of that table."""
 
-TUNING: Final = "tuning"
-"""Such queries whose answers are those of the validation graph: what degrees are fitted to (docs/adr/0029)."""
-
-QUERY_TABLES: Final = (*SPLITS, CALIBRATION, TUNING)
+QUERY_TABLES: Final = (*SPLITS, CALIBRATION)
 """The query tables that a benchmark may have."""
 
 PAPER_TEMPLATES: Final = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from tarbox.benchmark.folder import Benchmark
-from tarbox.benchmark.options import CALIBRATION, TUNING
+from tarbox.benchmark.options import CALIBRATION
 from tarbox.benchmark.tables import NO_TEMPLATE, OUTSIDE, QueryTable, parse_shape
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import decode
@@ -47,7 +47,7 @@ class Partition:
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The queries of one table, level and template: `split` is train, valid, test, calibration or tuning.
+    """The queries of one table, level and template: `split` is train, valid, test or calibration.
 
     `easy` and `hard` count targets, where the table says which they are; `missing` counts targets by missing links;
     `outside` the targets that are not in the vocabulary.
@@ -100,8 +100,8 @@ def summarise(benchmark: Benchmark) -> BenchmarkSummary:
     """
     facts = benchmark.store.facts
     tables = {split: benchmark.table(split) for split in benchmark.splits}
-    others = (name for name in (CALIBRATION, TUNING) if name in benchmark.manifest["files"])
-    shown = {**tables, **{name: benchmark.table(name) for name in others}}
+    calibration = benchmark.calibration()
+    shown = tables if calibration is None else {**tables, CALIBRATION: calibration}
     groups = tuple(group for split, table in shown.items() for group in _groups(split, table))
     last = tables[benchmark.splits[-1]] if tables else QueryTable.concatenate([])
     return BenchmarkSummary(
