@@ -43,7 +43,7 @@ SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("
 _SAMPLES: Final = 4_000_000
 """Candidates that calibration is fitted to, about, and that are held in memory."""
 _BLOCK: Final = 64
-UNITS: Final = 16
+RANKING_UNITS: Final = 16
 """Of a hidden layer of the ranking of concepts: larger ones fit the queries they see, and do worse for others."""
 LISTWISE: Final = 0.1
 """The weight of putting true concepts first, beside that of calibrated probabilities."""
@@ -225,7 +225,7 @@ def fit_ranking(reasoner: Credo, queries: FittingQueries, seed: int, device: tor
     def loss(logits_BK: torch.Tensor, rows_B: torch.Tensor) -> torch.Tensor:
         return ranking_loss(logits_BK, true[rows_B], used[rows_B], weights[rows_B])
 
-    return fit_network(features, true_, loss, Fitting(1000, min(96, len(features)), UNITS, seed, device))
+    return fit_network(features, true_, loss, Fitting(1000, min(96, len(features)), RANKING_UNITS, seed, device))
 
 
 def ranking_loss(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 
-UNITS: Final = 32
+CALIBRATION_UNITS: Final = 32
 """Of each of the two hidden layers of a calibration of facts."""
 _POSITIVES: Final = 200
 """With fewer true samples than this a network has no hidden layer."""
@@ -116,7 +116,7 @@ def fit_probabilities(
 
     count = len(features_NF)
     steps = max(300, min(3000, 6 * count // _BATCH)) if count else 0
-    fitting = Fitting(steps, min(_BATCH, max(count, 1)), UNITS, seed, device)
+    fitting = Fitting(steps, min(_BATCH, max(count, 1)), CALIBRATION_UNITS, seed, device)
     return fit_network(features_NF, true_N, loss, fitting)
 
 
