@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final, TypeAlias, final
 
@@ -32,6 +32,8 @@ _CASES: Final = 10
 """The most parts of one formula that are decided case by case; beyond, they count as independent."""
 _TOGETHER: Final = 6
 """The most projections by one relation whose proofs are shared; beyond, they count as independent."""
+Background: TypeAlias = Callable[[Ids | None], Floats | float]
+
 _ROWS: Final = 32
 """Queries that a thread follows a relation for at a time."""
 
@@ -42,15 +44,16 @@ class ProbabilityAlgebra:
     """Fuzzy sets [B, E]; `columns` gives the ids [B] of each name.
 
     `dependence` says how far the proofs of one projection depend on each other: 1 counts the best of them alone, 0
-    all of them as independent. `floor` is what an entity counts at least in an operand of `and`: with one above 0,
-    entities that one operand does not reach keep the order that the others give them.
+    all of them as independent. `background`, where it is given, is what an entity counts at least as an operand of the
+    outermost `and`, by the relation that leads there (None for a set that no relation leads to): entities that an
+    operand does not reach are then ordered by the others, and by how often its relation leads to them.
     """
 
     probabilities: FactProbabilities
     columns: dict[str, Ids]
     shape: tuple[int, int]
     dependence: float = 0.0
-    floor: float = 0.0
+    background: Background | None = None
 
     def entity(self, name: str) -> Floats:
         found = np.zeros(self.shape, np.float32)
@@ -81,7 +84,7 @@ class ProbabilityAlgebra:
         return found
 
     def intersection(self, operands: Sequence[Floats]) -> Floats:
-        return reduce(np.multiply, [np.maximum(operand, self.floor) for operand in operands])
+        return reduce(np.multiply, operands)
 
     def union(self, operands: Sequence[Floats]) -> Floats:
         return reduce(join_alternatives, operands)
@@ -107,7 +110,7 @@ def compose(shape: Query, algebra: ProbabilityAlgebra) -> Floats:
     for rows in _same_names(shape, algebra.columns, algebra.shape[0]):
         columns = {name: ids[rows] for name, ids in algebra.columns.items()}
         part = ProbabilityAlgebra(
-            algebra.probabilities, columns, (len(rows), algebra.shape[1]), algebra.dependence, algebra.floor
+            algebra.probabilities, columns, (len(rows), algebra.shape[1]), algebra.dependence, algebra.background
         )
         found[rows] = _value(evaluate(shape, _Formulas(part)), part, {})
     return found
@@ -283,7 +286,7 @@ def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Flo
     """[B, E] the probability of a formula; `sets` are those computed already."""
     formula = _merge(formula, Counter(_atoms(formula)), _Formulas(algebra))
     counts = Counter(_atoms(formula))
-    together = [] if algebra.floor else _together(counts, algebra.dependence)
+    together = [] if algebra.background else _together(counts, algebra.dependence)
     shared = {atom for group in together for atom in group}
     single = ((atom, times) for atom, times in counts.items() if atom not in shared)
     repeated, times = max(single, key=lambda item: item[1], default=(None, 0))
@@ -304,7 +307,17 @@ def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Flo
             return algebra.complement(_set(operand, sets))
         case _Join(every, parts):
             values = [_value(part, algebra, sets, 0) for part in parts]
+            if every and algebra.background is not None:
+                values = [_raise(part, value, algebra) for part, value in zip(parts, values, strict=True)]
             return algebra.intersection(values) if every else algebra.union(values)
+
+
+def _raise(part: _Formula, value: Floats, algebra: ProbabilityAlgebra) -> Floats:
+    """With the background of a conjunct."""
+    assert algebra.background is not None
+    link = part.link if isinstance(part, _Atom) else None
+    found: Floats = np.maximum(value, algebra.background(algebra.columns[link[0]] if link else None))
+    return found
 
 
 def _together(atoms: Iterable[_Atom], dependence: float) -> list[list[_Atom]]:

@@ -23,14 +23,14 @@ from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import TripleKeys, contains, distinct, pair_keys
+from tarbox.kb.rows import TripleKeys, contains, pair_keys
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
 from tarbox.models.credo.concepts import CONCEPT_FEATURES
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
 from tarbox.models.credo.model import Credo
-from tarbox.models.credo.network import Fitting, Network, fit_network, fit_probabilities
+from tarbox.models.credo.network import Fitting, Network, complete, fit_network, fit_probabilities
 from tarbox.models.credo.probabilities import KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
 from tarbox.query.algebra import Query
@@ -61,21 +61,9 @@ class FactCalibration:
 
     def probabilities(self, predictor: Complex, evidence: Evidence) -> FactProbabilities:
         """The facts, and what the predictor makes of all of them."""
-        links = _apply(self.links, candidate_links(predictor, evidence), self.complete)
-        typings = _apply(self.typings, candidate_typings(predictor, evidence), self.complete)
+        links = _apply(self.links, candidate_links(predictor, evidence), complete)
+        typings = _apply(self.typings, candidate_typings(predictor, evidence), complete)
         return FactProbabilities.of(evidence.facts, evidence.sizes, links, typings)
-
-    @staticmethod
-    def complete(degrees: Floats) -> Floats:
-        """The probability of being true of what still is a candidate once nothing is held out.
-
-        Let as much be missing from the knowledge base as was held out. A candidate that is true, with probability t,
-        had the label true in half of the cases, p = t / 2; what was held out is known now, which leaves
-        (t - p) / (1 - p) = p / (1 - p). That is so where as many facts are missing, at random. They are not: with the
-        fourth root of the divisor probabilities came out right on codex-m, of which more is known (docs/results.md).
-        """
-        found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) ** np.float32(0.25), np.float32(0.98))
-        return found
 
 
 def _apply(network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats]) -> tuple[Keys, Floats]:
@@ -102,19 +90,6 @@ class HeldOut:
         codec = TripleKeys(max(len(facts.vocabulary.entities), 1))
         return np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
 
-    def weigh_links(self, keys: Keys) -> Floats:
-        """[N] the share of a link's two ends that lead somewhere by its relation: probabilities are for questions that
-        have an answer, and nobody asks from where nothing leads on."""
-        facts, width = self.whole, max(len(self.whole.vocabulary.entities), 1)
-        relation, head, tail = TripleKeys(width).decode(keys)
-        ends = ((facts.heads, head), (facts.tails, tail))
-        leads = [
-            contains(distinct(pair_keys(facts.relations, known, width)), pair_keys(relation, own, width))
-            for known, own in ends
-        ]
-        found: Floats = np.mean(leads, axis=0, dtype=np.float32)
-        return found
-
     def true_typings(self) -> Keys:
         typed, types = Instances.of(self.whole).concepts_of.coordinates()
         return pair_keys(typed, types, len(self.whole.vocabulary.concepts))
@@ -126,13 +101,13 @@ def fit_calibration(
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
     device = predictor.nodes.device
     parts = []
-    for make, true, weigh, width in (
-        (candidate_links, facts.true_links(), facts.weigh_links, len(LINK_FEATURES)),
-        (candidate_typings, facts.true_typings(), lambda _: None, len(TYPING_FEATURES)),
+    for make, true, width in (
+        (candidate_links, facts.true_links(), len(LINK_FEATURES)),
+        (candidate_typings, facts.true_typings(), len(TYPING_FEATURES)),
     ):
         share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
         sample, all_kept = _sample(make(predictor, evidence), share, seed, width)
-        network = fit_probabilities(sample[1], contains(true, sample[0]), seed, device, weigh(sample[0]))
+        network = fit_probabilities(sample[1], contains(true, sample[0]), seed, device)
         again = [sample] if all_kept else make(predictor, evidence)
         parts.append((network, _apply(network, again, lambda degrees: degrees)))
     (links, found), (typings, typed) = parts

@@ -21,7 +21,7 @@ from tarbox.kb.arrays import Floats, Ids
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
-from tarbox.models.credo.composition import ProbabilityAlgebra, compose, join_alternatives
+from tarbox.models.credo.composition import Background, ProbabilityAlgebra, compose, join_alternatives
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptEvidence, ConceptFeatures, QueryBatch, SetModel
 from tarbox.models.credo.network import Network
 from tarbox.models.credo.probabilities import FactProbabilities
@@ -43,6 +43,8 @@ _AT_ONCE: Final = 1 << 24
 """Cells of fuzzy sets held at a time."""
 _FLOOR: Final = 1e-6
 """In scores: what an entity that an operand of `and` does not reach counts there, so that the others order it."""
+_FREQUENT: Final = 1e-5
+"""And what more it counts where the operand's relation leads there most often."""
 _TIE: Final = 1e-12
 """What a prior adds to a score: it orders candidates that are equal otherwise."""
 _FITTING: Final = {"cpu": (64, 512, 1024), "cuda": (512, 16384, 1 << 15)}
@@ -72,7 +74,7 @@ class CredoConfig:
     initial: float = 1e-3
     held_out: float = 0.1
     queries: int = 300
-    dependence: float = 0.5
+    dependence: float = 0.0
     continued: float = 0.34
 
     def __post_init__(self) -> None:
@@ -132,11 +134,11 @@ class Credo(Learner):
     def candidates(self, level: Level) -> int:
         return {Level.ENTITY: self.index.entities, Level.CONCEPT: self.index.concepts}[level]
 
-    def fuzzy_sets(self, shape: Query, ids: Ids, floor: float = 0.0) -> Floats:
+    def fuzzy_sets(self, shape: Query, ids: Ids, background: Background | None = None) -> Floats:
         """[B, E] the probabilities of all entities as answers."""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
         size = len(ids), self.index.entities
-        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, floor))
+        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, background))
 
     def ask(self, shape: Query, ids: Ids) -> QueryBatch:
         """The queries with their sets and known answers."""
@@ -159,8 +161,16 @@ class Credo(Learner):
         return np.concatenate(parts) if parts else np.zeros((0, self.candidates(level)))
 
     def _entity_scores(self, shape: Query, ids: Ids) -> Scores:
-        found = self.fuzzy_sets(shape, ids, _FLOOR).astype(np.float64)
+        found = self.fuzzy_sets(shape, ids, self._background).astype(np.float64)
         return found + _TIE * self.priors.relative(shape, ids)
+
+    def _background(self, relations: Ids | None) -> Floats | float:
+        """[B, E] what a conjunct counts that is not predicted at all."""
+        if relations is None:
+            return _FLOOR
+        often = self.priors.of_relations(relations)
+        often /= np.maximum(often.max(axis=1, keepdims=True), 1.0)
+        return (_FLOOR + _FREQUENT * np.sqrt(often)).astype(np.float32)
 
     def _concept_scores(self, shape: Query, ids: Ids) -> Scores:
         batch = self.ask(shape, ids)

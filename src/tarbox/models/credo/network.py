@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 CALIBRATION_UNITS: Final = 32
 """Of each of the two hidden layers of a calibration of facts."""
+SHRINKAGE: Final = 0.75
+"""How much of the odds of an estimated probability is believed; 1 would be all (docs/credo.md says how it was chosen)."""
+CERTAIN: Final = 0.98
+"""No prediction is more probable."""
 _POSITIVES: Final = 200
 """With fewer true samples than this a network has no hidden layer."""
 _BATCH: Final = 1 << 14
@@ -88,6 +92,18 @@ def sigmoid(logits: Floats) -> Floats:
     return found
 
 
+def complete(degrees: Floats) -> Floats:
+    """From the probability of having been held out to that of being true, once nothing is held out any more.
+
+    Let as many facts be missing from the knowledge base as were held out. Of what was a candidate and is true, with
+    probability t, half was held out: p = t / 2. What was held out is known now, which leaves (t - p) / (1 - p), that
+    is p / (1 - p), of the candidates. For p that are estimated this is too much where p is great: what is chosen for a
+    great estimate has, on average, a smaller p. `SHRINKAGE` makes up for it.
+    """
+    found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) ** np.float32(SHRINKAGE), np.float32(CERTAIN))
+    return found
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Fitting:
@@ -100,19 +116,15 @@ class Fitting:
     device: torch.device
 
 
-def fit_probabilities(
-    features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device, weights_N: Floats | None = None
-) -> Network:
-    """By cross entropy over all samples, by their weights if they have any; without samples everything has 0."""
+def fit_probabilities(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device) -> Network:
+    """By cross entropy over all samples; without samples everything has 0."""
     import torch
     from torch.nn import functional
 
     labels = torch.from_numpy(true_N.astype(np.float32)).to(device)
-    weights = torch.ones_like(labels) if weights_N is None else torch.from_numpy(weights_N).to(device)
 
     def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        each = functional.binary_cross_entropy_with_logits(logits, labels[rows], reduction="none")
-        return (each * weights[rows]).sum() / weights[rows].sum().clamp(min=1)
+        return functional.binary_cross_entropy_with_logits(logits, labels[rows])
 
     count = len(features_NF)
     steps = max(300, min(3000, 6 * count // _BATCH)) if count else 0
