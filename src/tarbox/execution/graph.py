@@ -79,7 +79,7 @@ class Index:
             keys = TripleKeys(_nodes(facts))
             before = _triples(earlier, Instances.of(earlier, instances.hierarchy))
             held_out = ~contains(np.sort(keys.encode(*before)), keys.encode(*triples))
-        return cls(facts, instances, _graph(triples, held_out, facts))
+        return cls(facts, instances, _graph(triples, held_out, facts, instances))
 
     @property
     def entities(self) -> int:
@@ -108,17 +108,41 @@ def _nodes(facts: Facts) -> int:
     return len(facts.vocabulary.entities) + len(facts.vocabulary.concepts)
 
 
-def _graph(triples: _Triples, held_out: Flags, facts: Facts) -> Graph:
+def _ordered(triples: _Triples, held_out: Flags, facts: Facts, instances: Instances) -> Places:
+    """Every link in both directions as a number that sorts by group, then held out or not, then member. The typings
+    come last and are in order already where none is held out: they are many, and only the rest is to be sorted."""
+    nodes, number = _nodes(facts), len(facts.vocabulary.relations)
+
+    def keys(directed: Places | int, near: Places, far: Places, late: Flags | int) -> Places:
+        found: Places = ((directed * nodes + near) * 2 + late) * nodes + far
+        return found
+
+    def both_ways(part: slice) -> Places:
+        relations, heads, tails = (column[part] for column in triples)
+        late = held_out[part]
+        return np.sort(
+            np.concatenate([keys(2 * relations, tails, heads, late), keys(2 * relations + 1, heads, tails, late)])
+        )
+
+    asserted, typed = slice(0, len(facts.heads)), slice(len(facts.heads), None)
+    if held_out[typed].any():
+        return np.concatenate([both_ways(asserted), both_ways(typed)])
+    concepts, members = (ids.astype(np.int64) for ids in instances.entities_of.coordinates())
+    first = len(facts.vocabulary.entities)
+    forward = keys(2 * number, concepts + first, members, 0)
+    return np.concatenate(
+        [both_ways(asserted), forward, keys(2 * number + 1, triples[1][typed], triples[2][typed], 0)]
+    )
+
+
+def _graph(triples: _Triples, held_out: Flags, facts: Facts, instances: Instances) -> Graph:
     relations, heads, tails = triples
     entities = len(facts.vocabulary.entities)
     typing = relations == len(facts.vocabulary.relations)
     kept = typing & ~held_out
     kinds, kind_bits = _kinds(heads[kept], tails[kept] - entities, facts)
     nodes, directed = _nodes(facts), 2 * len(facts.vocabulary.relations) + 2
-    order = np.empty(2 * len(heads), np.int64)  # sorts by group, then held out or not, then member
-    order[: len(heads)] = ((2 * relations * nodes + tails) * 2 + held_out) * nodes + heads
-    order[len(heads) :] = (((2 * relations + 1) * nodes + heads) * 2 + held_out) * nodes + tails
-    order.sort()
+    order = _ordered(triples, held_out, facts, instances)
     keys = order // max(nodes, 1)
     members = (order - keys * nodes).astype(np.int32)
     late_before = offsets_of(keys & 1)
@@ -150,12 +174,15 @@ def _kinds(typed: Places, types: Places, facts: Facts) -> tuple[Ids, NDArray[np.
     Two sets of concepts are told apart by the sum of 64 random bits for each member.
     """
     concepts = len(facts.vocabulary.concepts)
+    words = -(-concepts // 64)
+    if words > MOST_WORDS:
+        return np.zeros(0, np.int32), np.zeros((0, 0), np.uint64)
     marks = np.random.default_rng(0).integers(0, 2**64, concepts, np.uint64)
     sums = np.zeros(len(facts.vocabulary.entities), np.uint64)
     np.add.at(sums, typed, marks[types])
     _, kinds = np.unique(sums, return_inverse=True)
-    height, words = int(kinds.max(initial=-1)) + 1, -(-concepts // 64)
-    if words > MOST_WORDS or height * words > MOST_KIND_BITS // 64:
+    height = int(kinds.max(initial=-1)) + 1
+    if height * words > MOST_KIND_BITS // 64:
         return np.zeros(0, np.int32), np.zeros((0, 0), np.uint64)
     bits = np.zeros((height, words), np.uint64)
     np.bitwise_or.at(bits, (kinds[typed], types // 64), np.uint64(1) << (types % 64).astype(np.uint64))

@@ -10,14 +10,11 @@ from uncertain import Maker, World
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import TripleKeys
 from tarbox.kb.splits import hold_out
-from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.credo import holdout
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.holdout import (
     SHAPES,
-    FactCalibration,
     FittingQueries,
     HeldOut,
     fit_ranking,
@@ -74,25 +71,6 @@ def test_queries_that_lost_an_answer_lost_one(queries: FittingQueries, reasoner:
     for shape, ids in queries.usual:
         assert 0 < len(ids) <= 40
         assert (answer_rows(shape, ids, later)[0].sizes() > 0).all()
-
-
-def test_what_is_left_once_nothing_is_held_out() -> None:
-    """Small probabilities stay as they are, greater ones grow, and none is certain."""
-    degrees = np.linspace(0, 1, 50).astype(np.float32)
-    found = FactCalibration.complete(degrees)
-    assert (np.diff(found) >= 0).all()
-    assert (found[degrees <= 0.98] >= degrees[degrees <= 0.98]).all()
-    assert found.max() < 1
-    np.testing.assert_allclose(
-        FactCalibration.complete(np.float32([0.0, 0.01, 0.36])), [0.0, 0.010025, 0.40249], rtol=1e-3
-    )
-
-
-def test_links_weigh_by_the_ends_that_lead_anywhere() -> None:
-    vocabulary = Vocabulary.of(["a", "b", "c"], [], ["p"])
-    whole = Facts.of(vocabulary, [(0, 0, 1)])
-    keys = TripleKeys(3).encode(np.zeros(3, np.int64), np.array([0, 0, 2]), np.array([1, 2, 2]))
-    assert HeldOut(whole, whole).weigh_links(keys).tolist() == [1.0, 0.5, 0.0]
 
 
 def test_the_loss_of_a_ranking() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tarbox.models.credo.network import Fitting, Network, fit_network, fit_probabilities, sigmoid
+from tarbox.models.credo.network import Fitting, Network, complete, fit_network, fit_probabilities, sigmoid
 
 CPU = torch.device("cpu")
 
@@ -115,3 +115,13 @@ def test_lists_of_features() -> None:
 
 def test_sigmoid_of_extremes() -> None:
     assert sigmoid(np.array([-1000.0, 0.0, 1000.0], np.float32)).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_what_is_left_once_nothing_is_held_out() -> None:
+    """Small probabilities stay as they are, greater ones grow, and none is certain."""
+    degrees = np.linspace(0, 1, 50).astype(np.float32)
+    found = complete(degrees)
+    assert (np.diff(found) >= 0).all()
+    assert (found[degrees <= 0.98] >= degrees[degrees <= 0.98]).all()
+    assert found.max() < 1
+    np.testing.assert_allclose(complete(np.float32([0.0, 0.01, 0.36])), [0.0, 0.010076, 0.50313], rtol=1e-3)

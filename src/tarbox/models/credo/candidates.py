@@ -41,8 +41,10 @@ _MOST: Final = 64
 _ALL: Final = 1 << 26
 """At most `_MOST` candidates of one question, and about `_ALL` of all."""
 _KNOWN: Final = -1e9
-_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Scores held at a time."""
+_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 25}
+"""Scores held at a time, by each thread."""
+_STREAMS: Final = 8
+"""Threads that share a GPU."""
 
 
 @final
@@ -136,15 +138,16 @@ def _ask(
 
 def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) -> Iterator[T]:
     """What blocks of rows give, in their order. Processor cores each take a block: that costs a busy machine less than
-    to divide every operation among them."""
+    to divide every operation among them. Beside a GPU they look up features of one block while it scores another."""
     blocks = list(_blocks(size, width, predictor))
-    if predictor.nodes.device.type == "cuda" or len(blocks) < 2:
+    if len(blocks) < 2:
         yield from map(ask, blocks)
         return
+    cores = os.cpu_count() or 1
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(min(cores, _STREAMS) if predictor.nodes.device.type == "cuda" else cores) as pool:
             yield from pool.map(torch.no_grad()(ask), blocks)
     finally:
         torch.set_num_threads(threads)

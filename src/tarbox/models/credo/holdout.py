@@ -42,6 +42,9 @@ SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("
 """What concept scores are fitted on."""
 _SAMPLES: Final = 4_000_000
 """Candidates that calibration is fitted to, about, and that are held in memory."""
+_CONCEPTS: Final = 4_000_000
+"""The queries of a shape times the concepts, about, but not with fewer than `_FEWEST` queries."""
+_FEWEST: Final = 60
 _BLOCK: Final = 64
 RANKING_UNITS: Final = 16
 """Of a hidden layer of the ranking of concepts: larger ones fit the queries they see, and do worse for others."""
@@ -137,6 +140,8 @@ class FittingQueries:
 
     @classmethod
     def of(cls, reasoner: Credo, facts: HeldOut, count: int, seed: int) -> FittingQueries:
+        """At most `count` of each shape: fewer where there are so many concepts that their work would grow."""
+        count = min(count, max(_FEWEST, _CONCEPTS // max(reasoner.index.concepts, 1)))
         later = Index.of(facts.whole, facts.kept)
         random = np.random.default_rng([seed, 3])
         graph = QueryGraph.of(later.graph)

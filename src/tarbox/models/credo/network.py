@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 CALIBRATION_UNITS: Final = 32
 """Of each of the two hidden layers of a calibration of facts."""
-SHRINKAGE: Final = 0.75
-"""How much of the odds of an estimated probability is believed; 1 would be all (docs/credo.md says how it was chosen)."""
+ODDS_BELIEVED: Final = 0.75
+"""How much of the odds of an estimated probability is believed; 1 would be all (docs/credo.md has how it was chosen)"""
 CERTAIN: Final = 0.98
 """No prediction is more probable."""
 _POSITIVES: Final = 200
@@ -98,9 +98,10 @@ def complete(degrees: Floats) -> Floats:
     Let as many facts be missing from the knowledge base as were held out. Of what was a candidate and is true, with
     probability t, half was held out: p = t / 2. What was held out is known now, which leaves (t - p) / (1 - p), that
     is p / (1 - p), of the candidates. For p that are estimated this is too much where p is great: what is chosen for a
-    great estimate has, on average, a smaller p. `SHRINKAGE` makes up for it.
+    great estimate has, on average, a smaller p. `ODDS_BELIEVED` makes up for it.
     """
-    found: Floats = np.minimum(degrees / np.maximum(1 - degrees, 1e-6) ** np.float32(SHRINKAGE), np.float32(CERTAIN))
+    left = np.maximum(1 - degrees, 1e-6) ** np.float32(ODDS_BELIEVED)
+    found: Floats = np.minimum(degrees / left, np.float32(CERTAIN))
     return found
 
 

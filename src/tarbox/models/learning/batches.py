@@ -65,7 +65,8 @@ class Directions(Enum):
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
     """`size` samples of all tasks together make a step, from each source in proportion to its number of samples to the
-    power `balance`: 1 is the proportion of the data, 0 takes as many from each.
+    power `balance`: 1 is the proportion of the data, 0 takes as many from each. An epoch has at most `most_steps` steps
+    (0: any number); where there are more samples than that, a step takes more of them.
 
     `one_hop` makes one-hop queries of all assertions, in these `directions`; `one_hop_samples` says what is a sample of
     them. `positives` says whether a query's positive is drawn from its targets or from all of its true answers.
@@ -73,6 +74,7 @@ class BatchConfig:
     """
 
     size: int = 2048
+    most_steps: int = 0
     balance: float = 1.0
     one_hop: bool = True
     one_hop_samples: Samples = Samples.ANSWERS
@@ -83,6 +85,8 @@ class BatchConfig:
     def __post_init__(self) -> None:
         if self.size < 1:
             raise ConfigError(f"batches.size is {self.size}; it must be at least 1")
+        if self.most_steps < 0:
+            raise ConfigError(f"batches.most_steps is {self.most_steps}; it must be 0 or more")
         if not 0 <= self.balance <= 1:
             raise ConfigError(f"batches.balance is {self.balance}; it must be between 0 and 1")
 
@@ -236,7 +240,8 @@ class Portions:
         if not self.sources:
             raise BenchmarkError("there is nothing to train on: no queries, assertions, typings or subsumptions")
         samples = sum(map(len, self.sources))
-        self.steps = max(1, round(samples / config.size))
+        steps = max(1, round(samples / config.size))
+        self.steps = min(steps, config.most_steps) if config.most_steps else steps
         weights = [len(source) ** config.balance for source in self.sources]
         self.sizes = tuple(math.ceil(round(samples * weight / (self.steps * sum(weights)), 6)) for weight in weights)
         self._place = torch.zeros((), dtype=torch.int64, device=device)
