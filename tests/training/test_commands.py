@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from tarbox.cli.ask import ask
 from tarbox.cli.bench import build
 from tarbox.cli.concept import concept
-from tarbox.cli.demo import CONCEPT, QUESTIONS, RECIPE, SUGGESTED, suggestions
+from tarbox.cli.demo import QUESTIONS, RECIPE, SUGGESTED, SUGGESTED_CONCEPT, suggestions
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.kb import export_kb, show_kb
 from tarbox.cli.train import train
@@ -254,7 +254,7 @@ def test_a_silence_is_broken_without_an_event(capsys: pytest.CaptureFixture[str]
 
 def test_every_query_of_the_demo_has_answers(store: Path) -> None:
     kb = KnowledgeBase.load(store)
-    for query in (*(query for _, query in QUESTIONS), SUGGESTED, CONCEPT):
+    for query in (*(query for _, query in QUESTIONS), SUGGESTED, SUGGESTED_CONCEPT):
         assert kb.answer(query).entities, query
     assert any(SUGGESTED in command for command in suggestions(Path("kb"), Path("run")))
     assert read_recipe(RECIPE)["model"]["name"] == "credo"

@@ -39,6 +39,7 @@ from tarbox.kb.writing import replace_file, write_store
 BENCHMARK_FORMAT: Final = "tarbox-benchmark"
 BENCHMARK_VERSION: Final = 1
 STORE: Final = "store"
+"""The folder of the training store, in a benchmark and in a run; also what a run calls such a source."""
 UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
 """Names of files and folders that do not name a knowledge base."""
 

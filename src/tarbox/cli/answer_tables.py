@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BAR = 8
 GAP = 4
-LEAST = 24
+LEAST_NAME = 24
 """The characters that a name has on a line before the tables stand one below the other."""
 Listed: TypeAlias = EntityAnswer | ConceptAnswer
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
@@ -168,10 +168,10 @@ def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType
         max((console.measure(cell).maximum for cell in table.columns[0].cells), default=0) for table in (left, right)
     ]
     room = console.width - GAP - sum(widths) + sum(names)
-    if room < min(sum(names), 2 * LEAST):
+    if room < min(sum(names), 2 * LEAST_NAME):
         return Group(left, "", right)
     if room < sum(names):
-        first = max(LEAST, min(names[0], room - LEAST, room - min(names[1], room // 2)))
+        first = max(LEAST_NAME, min(names[0], room - LEAST_NAME, room - min(names[1], room // 2)))
         left.columns[0].max_width, right.columns[0].max_width = first, room - first
     grid = Table.grid(padding=(0, GAP))
     grid.add_row(left, right)

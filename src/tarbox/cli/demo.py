@@ -25,7 +25,7 @@ QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
     ),
 )
 SUGGESTED: Final = "Company and uses some (introducedBy some Researcher)"
-CONCEPT: Final = "AIResearcher"
+SUGGESTED_CONCEPT: Final = "AIResearcher"
 
 
 def demo(
@@ -64,7 +64,7 @@ def suggestions(store: Path, run: Path) -> tuple[str, ...]:
     """What a person may try next."""
     return (
         f"tarbox ask {run} '{SUGGESTED}'",
-        f"tarbox concept {run} {CONCEPT}",
+        f"tarbox concept {run} {SUGGESTED_CONCEPT}",
         f"tarbox serve {run}",
         f"tarbox bench build {store} -o bench     # holds facts out, to measure how well they are predicted",
         "tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb && tarbox train my-kb -o my-run",

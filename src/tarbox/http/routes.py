@@ -18,9 +18,9 @@ from tarbox.http.problems import Problem, Refusal, problem
 from tarbox.http.replies import encode
 from tarbox.http.schemas import (
     FIGURE_1,
-    LEAST,
-    MOST,
-    ORDERED,
+    K_MEANING,
+    MIN_DEGREE_MEANING,
+    ORDER_MEANING,
     AnswerReply,
     AnswerRequest,
     CompletionItem,
@@ -38,7 +38,7 @@ from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.ordering import Order
 
-JSON: Final = "application/json"
+JSON_TYPE: Final = "application/json"
 _PROBLEM: Final = {"model": Problem, "content": {MEDIA_TYPE: {}}}
 LONGEST_NAME: Final = 2_000
 
@@ -53,14 +53,14 @@ def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def json_reply(content: Any) -> Response:
-    return Response(content if isinstance(content, bytes) else encode(content), media_type=JSON)
+    return Response(content if isinstance(content, bytes) else encode(content), media_type=JSON_TYPE)
 
 
 def takes_json(request: Request) -> None:
     """Refuses a body of another media type; curl sends forms unless it is told otherwise."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != JSON and not (media.startswith("application/") and media.endswith("+json")):
-        raise Refusal(problem("media-type", f"Send the question as {JSON}.", {"Accept-Post": JSON}))
+    if media != JSON_TYPE and not (media.startswith("application/") and media.endswith("+json")):
+        raise Refusal(problem("media-type", f"Send the question as {JSON_TYPE}.", {"Accept-Post": JSON_TYPE}))
 
 
 def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
@@ -78,9 +78,9 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     async def answer(
         query: Text,
         language: Language = Language.MANCHESTER,
-        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=MOST)] = 10,
-        order: Annotated[Order, Query(description=ORDERED)] = Order.DESCRIPTIVE,
-        min_degree: Annotated[float, Query(ge=0, le=1, description=LEAST)] = MIN_DEGREE,
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=K_MEANING)] = 10,
+        order: Annotated[Order, Query(description=ORDER_MEANING)] = Order.DESCRIPTIVE,
+        min_degree: Annotated[float, Query(ge=0, le=1, description=MIN_DEGREE_MEANING)] = MIN_DEGREE,
     ) -> Response:
         """Answer a query with entities and with the concepts that describe them."""
         return json_reply(await desk.answer(query, k, language is Language.SPARQL, order, min_degree))

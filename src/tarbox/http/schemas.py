@@ -14,12 +14,12 @@ from tarbox.service.ordering import Order
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 _NS = "https://tarbox.example/academia#"
-ORDERED = (
+ORDER_MEANING = (
     "The order of the concepts, known and predicted ones each: by coverage times specificity, by degree, or by the "
     "paper's Jensen-Shannon similarity."
 )
-MOST = "How many answers of each kind: so many known ones, and so many predicted ones."
-LEAST = (
+K_MEANING = "How many answers of each kind: so many known ones, and so many predicted ones."
+MIN_DEGREE_MEANING = (
     "The least degree of a prediction that is listed, where degrees are probabilities; predictions below it, down to "
     "0.01, are counted."
 )
@@ -53,9 +53,9 @@ class AnswerRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
     query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
     language: Language = Language.MANCHESTER
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=MOST, strict=True)
-    order: Order = Field(Order.DESCRIPTIVE, description=ORDERED)
-    min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=LEAST)
+    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=K_MEANING, strict=True)
+    order: Order = Field(Order.DESCRIPTIVE, description=ORDER_MEANING)
+    min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=MIN_DEGREE_MEANING)
 
 
 class EntityItem(BaseModel):

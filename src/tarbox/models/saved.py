@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
+from tarbox.benchmark.folder import STORE, Benchmark, is_benchmark, open_benchmark
 from tarbox.core.config import read_config
 from tarbox.core.errors import BenchmarkError, StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
@@ -44,9 +44,8 @@ VERSION: Final = 2
 RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
-STORE: Final = "store"
 BENCHMARK: Final = "benchmark"
-"""A kind of source, beside `STORE`."""
+"""A kind of source, beside `tarbox.benchmark.folder.STORE`."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
 _DESCRIBED: Final = ("version", "model", "vocabulary_hash", "content_hash", "source")

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import TYPE_CHECKING, assert_never, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.errors import QueryError
+from tarbox.models.scorer import LEAST_MEMBER
 
 if TYPE_CHECKING:
     from tarbox.kb.facts import Ids
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-LEAST_MEMBER: Final = 1e-5
-"""Members of a fuzzy set below this degree are left out of comparisons."""
 
 
 class Order(StrEnum):

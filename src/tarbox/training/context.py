@@ -32,7 +32,7 @@ from tarbox.training.settings import Settings
 from tarbox.training.step import Engine
 from tarbox.training.validation import Validator, left_out
 
-NOTHING: Final = "there is nothing to train"
+NOTHING_LEARNT: Final = "there is nothing to train"
 
 
 @final
@@ -107,7 +107,7 @@ class TrainingContext:
         """Where training ended. A model that was put together from parts is validated now, once; None is one that had
         nothing to learn."""
         if scorer is None:
-            return State(reason=NOTHING)
+            return State(reason=NOTHING_LEARNT)
         if self.state is not None:
             return self.state
         clock = self._observers.clock

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
-METRICS: Final = "metrics.jsonl"
+METRICS_FILE: Final = "metrics.jsonl"
 
 
 @final
@@ -124,7 +124,7 @@ class MetricsFile:
 
     def __init__(self, folder: Path) -> None:
         """A run that trains has not ended: the line that says so is dropped."""
-        self._folder, self._path = folder, folder / METRICS
+        self._folder, self._path = folder, folder / METRICS_FILE
         self._keep(lambda line: line["event"] != "end")
 
     def __call__(self, event: Event) -> None:
@@ -151,7 +151,7 @@ class MetricsFile:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics; a line cut off by a crash is left out."""
     found = []
-    for line in (folder / METRICS).read_text(encoding="utf-8").splitlines():
+    for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines():
         try:
             found.append(json.loads(line))
         except ValueError:

@@ -24,11 +24,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tarbox.benchmark.folder import name_of
+from tarbox.benchmark.folder import STORE, name_of
 from tarbox.core.errors import ConfigError
 from tarbox.kb.store import MANIFEST, Store
 from tarbox.kb.writing import replace_file, take_lock
-from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, is_run
+from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, VERSION, WEIGHTS, is_run
 from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__

@@ -22,20 +22,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tarbox.benchmark.building import sample_training_queries
-from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
+from tarbox.benchmark.folder import STORE, Benchmark, is_benchmark, open_benchmark
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.config import Table, merge, to_table
 from tarbox.core.errors import ConfigError, StoreMissing
 from tarbox.kb.store import MANIFEST, Store, open_store
 from tarbox.models.learning.seam import TrainingData
 from tarbox.models.registry import find_model
-from tarbox.models.saved import STORE, SavedRun, checksums, is_run, open_run, sizes_of, what_is_at
+from tarbox.models.saved import SavedRun, checksums, is_run, open_run, sizes_of, what_is_at
 from tarbox.models.scorer import Scorer
 from tarbox.training import memory
 from tarbox.training.checkpoints import State
 from tarbox.training.context import TrainingContext
 from tarbox.training.curves import draw_curves
-from tarbox.training.events import METRICS, Finished, Listener, MetricsFile, TensorBoard, read_metrics
+from tarbox.training.events import METRICS_FILE, Finished, Listener, MetricsFile, TensorBoard, read_metrics
 from tarbox.training.failures import MemoryShortage, StopSignals, TrainingError, explained
 from tarbox.training.hardware import Hardware, open_hardware
 from tarbox.training.loop import Observers, nothing
@@ -218,7 +218,7 @@ def _as_numpy(arrays: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
 
 def _ended(run: RunFolder) -> State:
     """Where a complete run ended, as its metrics say."""
-    lines = read_metrics(run.path) if (run.path / METRICS).exists() else []
+    lines = read_metrics(run.path) if (run.path / METRICS_FILE).exists() else []
     end = next((line for line in reversed(lines) if line["event"] == "end"), None)
     if end is None:
         return State(reason="it is complete")

@@ -11,8 +11,7 @@ import numpy as np
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.evaluation.evaluator import NO_EXCLUSIONS as NOTHING
-from tarbox.evaluation.evaluator import Ranked, answerable, rank_table
+from tarbox.evaluation.evaluator import NO_EXCLUSIONS, Ranked, answerable, rank_table
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Scorer
 
@@ -40,7 +39,7 @@ class Validator:
     """Ranks a table; the score of a model is the mean over levels of its MRR."""
 
     table: QueryTable
-    excluded: Mapping[Level, Ids] = field(default_factory=lambda: NOTHING)
+    excluded: Mapping[Level, Ids] = field(default_factory=lambda: NO_EXCLUSIONS)
 
     @classmethod
     def of(cls, table: QueryTable, excluded: Mapping[Level, Ids], queries: int) -> Validator:
