@@ -31,7 +31,7 @@ from tarbox.benchmark.tables import QueryTable, read_table, write_table
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.kb.arrays import Ids
-from tarbox.kb.facts import SPLITS, Facts
+from tarbox.kb.facts import KINDS, SPLITS, Facts
 from tarbox.kb.store import MANIFEST, Manifest, Store, checksum, manifest_bytes, open_store
 from tarbox.kb.terms import from_ntriples, to_ntriples
 from tarbox.kb.writing import replace_file, write_store
@@ -40,6 +40,8 @@ BENCHMARK_FORMAT: Final = "tarbox-benchmark"
 BENCHMARK_VERSION: Final = 1
 STORE: Final = "store"
 """The folder of the training store, in a benchmark and in a run; also what a run calls such a source."""
+FACT_KINDS: Final = KINDS[3:]
+"""Those of `KINDS` that are facts, not names."""
 UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
 """Names of files and folders that do not name a knowledge base."""
 
@@ -67,6 +69,12 @@ class Benchmark:
     def filled(self) -> tuple[str, ...]:
         """Those of them that have a query."""
         return tuple(split for split in self.splits if self.manifest["counts"][split])
+
+    @property
+    def held_out(self) -> int | None:
+        """How many facts its training store lacks; None where it does not say, as imported ones do not."""
+        stages = [sum(counts[kind] for kind in FACT_KINDS) for counts in self.manifest.get("facts", {}).values()]
+        return max(stages) - min(stages) if stages else None
 
     def calibration(self) -> QueryTable | None:
         """The queries to check degrees with; older benchmarks, imported ones and the paper's have none."""

@@ -120,21 +120,23 @@ class Printer:
     def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: Columns) -> Table:
         """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
 
-        The first column gives way where there is little room.
+        The names of the columns stand above the first answer. The first column gives way where there is little room.
         """
         known, predicted = ([each for each in listed if each.status == status] for status in (KNOWN, PREDICTED))
         names = _NAMES[role]
         title = f"{_of(len(known), counts.known)}{' known' if self.predicts else ''} {names[counts.known != 1]}"
-        table = Table(
-            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
-        )
+        predictions = f"\n{_count_predictions(len(predicted), counts)}" if self.predicts else ""
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.header_style, table.show_header = "dim", bool(known or predicted)
+        if predictions and not known:
+            table.title = f"{title}\n{predictions}"
         table.add_column(names[0], overflow="fold")
         for column in columns:
             table.add_column(column, justify="right" if column in _SHARES else "left")
         for answer in known:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
-        if self.predicts:
-            table.add_row(Text(f"\n{_count_predictions(len(predicted), counts)}", style="bold"))
+        if predictions and known:
+            table.add_row(Text(predictions, style="bold"))
         for answer in predicted:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         return table

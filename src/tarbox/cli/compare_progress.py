@@ -105,7 +105,8 @@ class Reporter:
     def _hear(self, job: Job, event: Event) -> None:
         match event:
             case Ticked() | EpochEnded():
-                self._estimator.hear(job, event.seconds_left, self._clock())
+                if event.seconds_left is not None:
+                    self._estimator.hear(job, event.seconds_left, self._clock())
                 epoch = event.epoch + 1 if isinstance(event, Ticked) else event.epoch
                 self._running[job] = f"epoch {epoch}/{job.settings.stopping.epochs}"
                 self._show(self._line())

@@ -94,8 +94,7 @@ class ProgressPrinter:
                 self._doing = part
                 self._say(part)
             case PartProgressed():
-                left = "" if event.seconds_left is None else f"  {duration(event.seconds_left)} left"
-                self._show(f"{event.part}: {event.done:.0%}{left}")
+                self._show(f"{event.part}: {event.done:.0%}{_rest(event.seconds_left)}")
             case Estimated():
                 device = f" and {in_words(event.device_bytes)} on the device" if event.device_bytes else ""
                 memory = f", {in_words(event.host_bytes)} of memory{device}" if event.host_bytes else ""
@@ -111,9 +110,9 @@ class ProgressPrinter:
         if event.left_out:
             self._say(f"left out, since the model does not support them: {', '.join(event.left_out)}")
 
-    def _line(self, done: str, losses: Mapping[str, float], speed: float, left: float) -> str:
+    def _line(self, done: str, losses: Mapping[str, float], speed: float, left: float | None) -> str:
         shown = " ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
-        return f"{done}  loss: {shown}  {speed:,.0f} samples/s  {duration(left)} left{self._best}"
+        return f"{done}  loss: {shown}  {speed:,.0f} samples/s{_rest(left)}{self._best}"
 
     def _show(self, line: str) -> None:
         """On a terminal the line that changes; elsewhere a line now and then."""
@@ -129,6 +128,10 @@ class ProgressPrinter:
             self._status.update(self._doing)
         else:
             print(line, file=self._stream, flush=True)
+
+
+def _rest(seconds: float | None) -> str:
+    return "" if seconds is None else f"  {duration(seconds)} left"
 
 
 def duration(seconds: float) -> str:

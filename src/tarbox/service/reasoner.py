@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.benchmark.folder import UNTOLD, name_of
+from tarbox.benchmark.folder import STORE, UNTOLD, name_of
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
@@ -196,13 +196,13 @@ def title_of(saved: SavedRun) -> str:
 
 
 def trained_on(description: Mapping[str, Any]) -> str:
-    """What a run has learnt from, by its run.json; those of before `source` were trained on a benchmark.
+    """What a run has learnt from, by its run.json; an imported benchmark does not say how many facts were held out.
 
     >>> trained_on({"source": {"kind": "benchmark", "held_out": 1200}})
     'the training split of a benchmark: 1,200 facts were held out'
     """
-    source = description.get("source", {})
-    if source.get("kind") == "store":
+    source = description["source"]
+    if source["kind"] == STORE:
         return ALL_FACTS
     held_out = source.get("held_out")
     return TRAINING_SPLIT if held_out is None else f"{TRAINING_SPLIT}: {held_out:,} facts were held out"

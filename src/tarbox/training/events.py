@@ -34,14 +34,14 @@ class Started:
 class Ticked:
     """About once a second within an epoch: how far it is, and the mean loss of each task so far.
 
-    `seconds_left` is an estimate for the whole training.
+    `seconds_left` is an estimate for the whole training, None as long as there is none.
     """
 
     epoch: int
     step: int
     losses: Mapping[str, float]
     samples_per_second: float
-    seconds_left: float
+    seconds_left: float | None
 
 
 @final
@@ -54,7 +54,7 @@ class EpochEnded:
     samples: int
     seconds: float
     samples_per_second: float
-    seconds_left: float
+    seconds_left: float | None
     rate: float
     part: str = ""
 
@@ -105,7 +105,7 @@ class PartProgressed:
 @final
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """Told once, after the first steps: how long the whole training takes, and the memory in use, in bytes."""
+    """Told once, when it is known: how long the whole training takes, and the memory in use, in bytes."""
 
     seconds: float
     host_bytes: int

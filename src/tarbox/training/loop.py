@@ -226,10 +226,11 @@ class Trainer:
         seconds = self.state.seconds + self._watch.read()
         return min(1.0, max(epochs, seconds / self.fit.seconds if self.fit.seconds else 0.0))
 
-    def _seconds_left(self) -> float:
-        """Of the whole training."""
+    def _seconds_left(self) -> float | None:
+        """Of the whole training; None as long as that is not known."""
         self.report.advance(self._done())
-        return round(self.report.seconds_left() or 0.0, 1)
+        left = self.report.seconds_left()
+        return None if left is None else round(left, 1)
 
     def _place(self) -> str:
         return f"epoch {self.state.epoch + 1}" + (f" of {self.fit.part}" if self.fit.part else "")
