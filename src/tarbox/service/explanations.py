@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never, final
+from typing import Any, Final, Literal, assert_never, final
 
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
@@ -64,7 +64,7 @@ class SupportNode:
     """A thing on the way: `kind` is `answer`, `entity` (the query names it), `variable` (a witness) or `concept`."""
 
     id: str
-    kind: str
+    kind: Literal["entity", "variable", "concept", "answer"]
     label: str
     iri: str
 
@@ -81,7 +81,7 @@ class SupportEdge:
     source: str
     target: str
     label: str
-    status: str
+    status: Literal["known", "predicted"]
     step: int
     degree: float | None = 1.0
 
@@ -89,7 +89,11 @@ class SupportEdge:
 @final
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What carries one answer: a sentence, the facts as a graph, and one line of English for each step."""
+    """What carries one answer: a sentence, the facts as a graph, and one line of English for each step.
+
+    The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
+    each ends in `(known)` or `(predicted)`, there with the degree of its fact.
+    """
 
     sentence: str
     nodes: tuple[SupportNode, ...]
@@ -228,12 +232,12 @@ class _Teller:
         source, target = (self._node(end).id for end in ends)
         return (SupportEdge(source, target, label, KNOWN if known else PREDICTED, number, degree_of(step)),)
 
-    def _node(self, key: _Key, kind: str | None = None) -> SupportNode:
+    def _node(self, key: _Key, kind: Literal["entity", "answer"] | None = None) -> SupportNode:
         if key not in self.nodes:
             role, row = key
             thing = (self.kb.entities if role is Role.ENTITY else self.kb.concepts).at(row)
-            usual = "variable" if role is Role.ENTITY else "concept"
-            self.nodes[key] = SupportNode(f"n{len(self.nodes)}", kind or usual, thing.label, thing.iri)
+            shown = kind or ("variable" if role is Role.ENTITY else "concept")
+            self.nodes[key] = SupportNode(f"n{len(self.nodes)}", shown, thing.label, thing.iri)
         return self.nodes[key]
 
     def _say(self, step: Step) -> str:
