@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, assert_never, final
+from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 import typer
 
@@ -29,21 +28,6 @@ if TYPE_CHECKING:
 
 GIVEN = "given"
 """The protocol of a query file by itself: its known answers are filtered, and every name is a candidate."""
-
-
-class QuerySplit(Enum):
-    """Which queries of a benchmark are evaluated."""
-
-    TRAIN = "train"
-    VALID = "valid"
-    TEST = "test"
-
-
-class CandidateProtocol(Enum):
-    """Which concepts are ranked."""
-
-    HONEST = "honest"
-    PAPER = "paper"
 
 
 @final
@@ -73,10 +57,11 @@ def evaluate(
     bench: Annotated[Path | None, typer.Option(help="Where the benchmark of a run is, if it has moved.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
     split: Annotated[
-        QuerySplit | None, typer.Option(help="The queries of a benchmark to evaluate; test where there are any.")
+        Literal["train", "valid", "test"] | None,
+        typer.Option(help="The queries of a benchmark to evaluate; test where there are any."),
     ] = None,
     protocol: Annotated[
-        CandidateProtocol | None,
+        Literal["honest", "paper"] | None,
         typer.Option(help="honest leaves top concepts out, paper ranks all; as the benchmark says, if not given."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (fractions between 0 and 1).")] = False,
@@ -190,9 +175,7 @@ def _choose_form(asked: Mapping[str, bool]) -> str:
     return chosen[0] if chosen else "terminal"
 
 
-def _open_task(
-    path: Path, queries: Path | None, split: QuerySplit | None, protocol: CandidateProtocol | None
-) -> EvaluationTask:
+def _open_task(path: Path, queries: Path | None, split: str | None, protocol: str | None) -> EvaluationTask:
     from tarbox.benchmark.folder import is_benchmark, open_benchmark
     from tarbox.kb.store import MANIFEST, open_store
     from tarbox.models.saved import what_is_at
@@ -204,8 +187,8 @@ def _open_task(
         if queries is None:
             chosen = _choose_split(benchmark, split)
             # the truth of these queries is the test graph, which nobody should see who evaluates another split
-            calibration = benchmark.calibration() if chosen is QuerySplit.TEST else None
-            return EvaluationTask(facts, benchmark.table(chosen.value), label, excluded, calibration=calibration)
+            calibration = benchmark.calibration() if chosen == "test" else None
+            return EvaluationTask(facts, benchmark.table(chosen), label, excluded, calibration=calibration)
         return _with_queries(facts, queries, label, excluded)
     if not (path / MANIFEST).exists():
         raise StoreMissing(f"{what_is_at(path)}. Name a run, a benchmark, or a store with --queries FILE.")
@@ -215,31 +198,30 @@ def _open_task(
     return _with_queries(facts, queries, *_candidates(protocol, facts, GIVEN, {}))
 
 
-def _choose_split(benchmark: Benchmark, asked: QuerySplit | None) -> QuerySplit:
+def _choose_split(benchmark: Benchmark, asked: str | None) -> str:
     """The split that is asked for, else test, else valid; it must have queries."""
     there = benchmark.filled
-    if asked is None and QuerySplit.TEST.value not in there and QuerySplit.VALID.value in there:
+    if asked is None and "test" not in there and "valid" in there:
         typer.echo("these are the valid queries: the benchmark has no test queries", err=True)
-        return QuerySplit.VALID
-    split = asked or QuerySplit.TEST
-    if split.value not in there:
-        raise BenchmarkError(f"{benchmark.path} has no {split.value} queries; it has: {', '.join(there) or 'none'}")
+        return "valid"
+    split = asked or "test"
+    if split not in there:
+        raise BenchmarkError(f"{benchmark.path} has no {split} queries; it has: {', '.join(there) or 'none'}")
     return split
 
 
 def _candidates(
-    asked: CandidateProtocol | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
+    asked: str | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
 ) -> tuple[str, Mapping[Level, Ids]]:
     """The protocol's name and who is no candidate: as the benchmark says, unless another protocol is asked for."""
-    match asked:
-        case None:
-            return protocol, own
-        case CandidateProtocol.PAPER:
-            return asked.value, {}
-        case CandidateProtocol.HONEST:
-            return asked.value, own if any(map(len, own.values())) else _top_concepts(facts)
-        case _:
-            assert_never(asked)
+    if asked is None:
+        return protocol, own
+    if asked == "paper":
+        return asked, {}
+    from tarbox.kb.closure import Instances
+
+    top = {Level.CONCEPT: Instances.of(facts).top_concepts()}
+    return asked, own if any(map(len, own.values())) else top
 
 
 def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[Level, Ids]) -> EvaluationTask:
@@ -252,12 +234,6 @@ def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[
         first = f": {rejected[0]}" if rejected else ""
         raise BenchmarkError(f"{queries} holds no query of this knowledge base{first}")
     return EvaluationTask(facts, reading.table, protocol, excluded, rejected)
-
-
-def _top_concepts(facts: Facts) -> Mapping[Level, Ids]:
-    from tarbox.kb.closure import Instances
-
-    return {Level.CONCEPT: Instances.of(facts).top_concepts()}
 
 
 def _report_unusable(task: EvaluationTask) -> None:
