@@ -48,7 +48,7 @@ class TrainingContext:
         self._optimizers: WeakKeyDictionary[nn.Module, torch.optim.Optimizer] = WeakKeyDictionary()
         self._validator = None
         if data.valid is not None and len(data.valid):
-            self._validator = Validator.of(data.valid, data.excluded, settings.validation.queries)
+            self._validator = Validator(data.valid.thinned(settings.validation.queries), data.excluded)
         self.state: State | None = None
         """Where the fit of the model itself ended; None for a model that has none."""
 
