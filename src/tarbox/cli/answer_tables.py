@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
@@ -49,7 +49,7 @@ class Reasons:
     predicted: Mapping[str, Support] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        tree = {} if self.tree is None else {"explanation": self.tree.to_json()}
+        tree = {} if self.tree is None else {"explanation": asdict(self.tree)}
         told = {iri: support.sentence for iri, support in self.predicted.items()}
         return tree | ({"predictions": told} if told else {})
 
@@ -209,7 +209,7 @@ def _tree(explanation: Explanation) -> Tree:
     shown = ", ".join(explanation.members)
     more = ", ..." if explanation.count > len(explanation.members) else ""
     found = f"\n{explanation.count:,}: {shown}{more}" if explanation.count else "\nnone"
-    tree = Tree(Text(explanation.text).append(found, style="dim"))
+    tree = Tree(Text(explanation.query).append(found, style="dim"))
     for part in explanation.parts:
         if part.parts or part.count != 1:  # a named entity explains itself
             tree.add(_tree(part))
