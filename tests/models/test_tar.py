@@ -11,12 +11,12 @@ from itertools import product
 import pytest
 import torch
 
+from similarity import reference
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.rows import EVERYTHING
 from tarbox.models import tar as tar_module
 from tarbox.models.base import Sizes, columns
-from tarbox.models.divergence import reference
 from tarbox.models.tar import Tar, TarConfig
 from tarbox.models.translation import OrderedAttention
 from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, lift, slots

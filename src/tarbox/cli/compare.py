@@ -55,6 +55,7 @@ def compare(
     from tarbox.benchmark.folder import open_benchmark
     from tarbox.cli.compare_progress import Reporter
     from tarbox.cli.places import check_device
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.training.comparison import make_plan
     from tarbox.training.model_specs import Overrides
 
@@ -65,7 +66,8 @@ def compare(
     benchmark = open_benchmark(source)
     selection = _selection(benchmark, split, templates, queries)
     plan = make_plan(output, benchmark, named, parallel)
-    with Reporter(plan.jobs(), parallel) as reporter:
+    with ProgressLine() as line:
+        reporter = Reporter(plan.jobs(), line, parallel)
         comparison = _carry_out(plan, selection, reporter, (parallel, device, published))
     _show(comparison, output, as_json)
     if comparison.failed:

@@ -75,6 +75,7 @@ def _train(store: Path, run: Path, console: Console) -> Reasoner:
     """Credo on all facts of the store."""
     import shutil
 
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.service.reasoner import Reasoner
     from tarbox.training.session import Listeners, start
@@ -84,7 +85,7 @@ def _train(store: Path, run: Path, console: Console) -> Reasoner:
     console.print("Training the reasoner on all facts ...")
     if run.exists():
         shutil.rmtree(run)
-    with ProgressPrinter() as printer:
-        start(store, run, resolve([read_recipe(RECIPE)]), Listeners([printer]))
+    with ProgressLine() as line:
+        start(store, run, resolve([read_recipe(RECIPE)]), Listeners([ProgressPrinter(line)]))
     console.print(f"Trained {run} in {time.monotonic() - began:.0f} s.\n")
     return Reasoner.load(run)

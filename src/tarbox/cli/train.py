@@ -39,7 +39,6 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     precision: Annotated[Literal["float32", "tf32", "bf16"] | None, typer.Option(help="tf32 if not given.")] = None,
-    compile_: Annotated[bool, typer.Option("--compile", help="Use torch.compile: slower start, faster steps.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="Everything random comes from it.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Train so many runs, into folders seed-0, seed-1, ...")] = 1,
 ) -> None:
@@ -49,8 +48,6 @@ def train(
         hardware["device"] = device
     if precision is not None:
         hardware["precision"] = precision
-    if compile_:
-        hardware["compile"] = True
     options: dict[str, object] = {"hardware": hardware} if hardware else {}
     if resume:
         if [model, recipe, config, without, seed] != [None] * 5:
@@ -89,6 +86,7 @@ def _tables(recipe: str | None, config: Path | None, assignments: list[str], mod
 def _start(source: Path, output: Path, tables: list[Table], model: str | None, seeds: int) -> None:
     from dataclasses import replace
 
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.training.session import Listeners, start
     from tarbox.training.settings import check_ablations, resolve
@@ -98,14 +96,15 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
     ended: dict[int, State] = {}
     for number in range(settings.seed, settings.seed + seeds):
         folder = output if seeds == 1 else output / f"seed-{number}"
-        with ProgressPrinter() as printer:
-            ended[number] = start(source, folder, replace(settings, seed=number), Listeners([printer]))
+        with ProgressLine() as line:
+            ended[number] = start(source, folder, replace(settings, seed=number), Listeners([ProgressPrinter(line)]))
         _report(folder, ended[number])
     if seeds > 1:
         _summarise(output, ended)
 
 
 def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.core.config import merge
     from tarbox.models.saved import open_run
@@ -115,8 +114,8 @@ def _resume(output: Path, source: Path | None, assignments: list[str], options: 
     if not output.exists():
         raise ConfigError(f"there is no run at {output} to resume")
     changes = merge(read_assignments(assignments, open_run(output).model_name), options)
-    with ProgressPrinter() as printer:
-        state = resume(output, changes, Listeners([printer]), source)
+    with ProgressLine() as line:
+        state = resume(output, changes, Listeners([ProgressPrinter(line)]), source)
     _report(output, state)
 
 

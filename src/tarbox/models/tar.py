@@ -21,7 +21,7 @@ from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.base import ALL_TASKS, Model, Sizes, Task, columns, on_device
-from tarbox.models.divergence import Halves, similarity
+from tarbox.models.divergence import Halves, pair_similarity, similarity
 from tarbox.models.fuzzy import T_NORMS
 from tarbox.models.sets import AllEntities, Embeddings, FuzzyAlgebra, FuzzySet, SomeEntities, widen
 from tarbox.models.translation import ATTENTIONS, UNIONS, TranslationAlgebra, xavier
@@ -168,10 +168,7 @@ class Tar(Model):
         else:
             table = self.concept_halves(candidates_BK.flatten())
             rows_BK = torch.arange(candidates_BK.numel(), device=candidates_BK.device).view_as(candidates_BK)
-        from tarbox.models.opaque import pair_similarity
-
-        similarity_BK: Tensor = pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
-        return similarity_BK
+        return pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
 
     def _similarity_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
         """Eq. 12 for all concepts, a block of concepts and of queries at a time: memory does not grow with either."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -193,8 +193,3 @@ class TensorBoard:
     def _write(self, numbers: Mapping[str, float], epoch: int) -> None:
         for name, number in numbers.items():
             self._writer.add_scalar(name, number, epoch)
-
-
-def tell(listeners: Sequence[Listener], event: Event) -> None:
-    for listener in listeners:
-        listener(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
-from tarbox.training.events import Estimated, Event, Listener, PartBegan, PartProgressed, tell
+from tarbox.training.events import Estimated, Event, Listener, PartBegan, PartProgressed
 from tarbox.training.stopwatch import Clock
 
 FIRST: Final = 5.0
@@ -42,7 +42,8 @@ class ProgressReport:
         return self._share
 
     def tell(self, event: Event) -> None:
-        tell(self._listeners, event)
+        for listener in self._listeners:
+            listener(event)
 
     def plan(self, shares: Mapping[str, float]) -> None:
         self._began = self._clock()
