@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,19 +77,22 @@ def evaluate(
     from tarbox.evaluation.evaluator import rank_table
     from tarbox.evaluation.metrics import Bootstrap, measure
     from tarbox.evaluation.reports import RENDERERS, tabulate, tabulate_calibration, to_json
+    from tarbox.models.saved import is_run, open_run
 
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
     check_output(ranks)
     check_plot(plot)
-    evaluated = _choose_model(path, model, check_device(device))
-    task = _open_task(evaluated.source(path, bench, queries), queries, split, protocol)
+    device = check_device(device)
+    run = open_run(path) if is_run(path) else None
+    name = _choose_model(run, model)
+    task = _open_task(_find_queries(run, path, bench, queries), queries, split, protocol)
     _report_unusable(task)
-    scorer = evaluated.scorer(task.facts)
-    with progress_bar(f"ranking with {evaluated.name}", len(task.table)) as advance:
+    scorer = _make_scorer(run, name, task.facts, device)
+    with progress_bar(f"ranking with {name}", len(task.table)) as advance:
         ranked = rank_table(scorer, task.table, task.excluded, advance)
-    _report_left_out(ranked, evaluated.name)
-    results = measure(ranked, evaluated.name, task.protocol, Bootstrap(seed=seed))
-    calibration = _calibrate(scorer, task, evaluated.name)
+    _report_left_out(ranked, name)
+    results = measure(ranked, name, task.protocol, Bootstrap(seed=seed))
+    calibration = _calibrate(scorer, task, name)
     if form == "json":
         typer.echo(json.dumps(to_json(results) | _calibration_json(calibration), indent=2))
     else:
@@ -106,66 +109,44 @@ def evaluate(
         raise typer.Exit(WITH_REJECTED)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class EvaluatedModel:
-    """What is evaluated: a model's name, how it is made for the facts of the task, and the run it comes from."""
-
-    name: str
-    scorer: Callable[[Facts], Scorer]
-    run: SavedRun | None = None
-
-    def source(self, path: Path, bench: Path | None, queries: Path | None) -> Path:
-        """Where the queries come from: a run's own benchmark, or its store where a query table is named."""
-        if self.run is None:
-            if bench is not None:
-                raise ConfigError(f"--bench says where the benchmark of a run is, and {path} is no run. Leave it out.")
-            return path
-        if bench is not None:
-            from tarbox.benchmark.folder import open_benchmark
-
-            self.run.check_benchmark(open_benchmark(bench))
-            return bench
-        return self.run.store.path if queries is not None else self.run.benchmark()
-
-
-def _choose_model(path: Path, model: str | None, device: str) -> EvaluatedModel:
-    """The model of a run, which has no other; the one that is named elsewhere."""
-    found = _open_run(path, device)
-    if found is None:
-        return _untrained(model or "counting")
-    if model not in (None, found.name):
-        raise ConfigError(
-            f"{path} is a run of {found.name}, and no other model can be evaluated from it. "
-            f"Leave out --model {model}, or train it: `tarbox train BENCH -o RUN --model {model}`."
-        )
-    return found
-
-
-def _untrained(model: str) -> EvaluatedModel:
+def _choose_model(run: SavedRun | None, named: str | None) -> str:
+    """The model of a run, which has no other; elsewhere the one that is named, if it needs no training."""
     from tarbox.models.registry import find_model
 
-    kind = find_model(model)
-    if kind.trained:
+    if run is not None:
+        if named not in (None, run.model_name):
+            raise ConfigError(
+                f"{run.path} is a run of {run.model_name}, and no other model can be evaluated from it. "
+                f"Leave out --model {named}, or train it: `tarbox train BENCH -o RUN --model {named}`."
+            )
+        return run.model_name
+    model = named or "counting"
+    if find_model(model).trained:
         raise ConfigError(
             f"{model!r} must be trained first: `tarbox train BENCH -o RUN --model {model}`, then eval RUN"
         )
-    return EvaluatedModel(model, lambda facts: kind.of_arrays(facts, {}, kind.Config(), "cpu"))
+    return model
 
 
-def _open_run(path: Path, device: str) -> EvaluatedModel | None:
-    """The model of a run; none where the path is no run."""
-    from tarbox.models.saved import is_run, open_run
+def _find_queries(run: SavedRun | None, path: Path, bench: Path | None, queries: Path | None) -> Path:
+    """Where the queries come from: a run's own benchmark, or its store where a query table is named."""
+    if run is None:
+        if bench is not None:
+            raise ConfigError(f"--bench says where the benchmark of a run is, and {path} is no run. Leave it out.")
+        return path
+    if bench is not None:
+        from tarbox.benchmark.folder import open_benchmark
 
-    if not is_run(path):
-        return None
-    run = open_run(path)
+        run.check_benchmark(open_benchmark(bench))
+        return bench
+    return run.store.path if queries is not None else run.benchmark()
 
-    def make(facts: Facts) -> Scorer:
-        del facts  # a run has its own
-        return run.scorer(device)
 
-    return EvaluatedModel(run.model_name, make, run)
+def _make_scorer(run: SavedRun | None, model: str, facts: Facts, device: str) -> Scorer:
+    from tarbox.models.registry import find_model
+
+    kind = find_model(model)
+    return run.scorer(device) if run is not None else kind.of_arrays(facts, {}, kind.Config(), device)
 
 
 def _choose_form(asked: Mapping[str, bool]) -> str:
