@@ -28,7 +28,7 @@ from torch import Tensor
 
 from tarbox.core.ids import Level
 from tarbox.models.base import Sizes
-from tarbox.models.divergence import EAGER, Engine, Halves, choose_engines, cross_eager, pair_similarity
+from tarbox.models.divergence import EAGER, CrossTerms, Halves, choose_engines, cross_eager, pair_similarity
 from tarbox.models.tar import Tar, TarConfig
 from tarbox.query.templates import TEMPLATES
 
@@ -109,8 +109,8 @@ def fused(concepts: Tensor, queries: Tensor) -> Tensor:
     return (z * z.log2()).sum(2)
 
 
-def engines(device: torch.device, *, compiled: bool) -> dict[str, Engine]:
-    found: dict[str, Engine] = {"eager torch": cross_eager}
+def engines(device: torch.device, *, compiled: bool) -> dict[str, CrossTerms]:
+    found: dict[str, CrossTerms] = {"eager torch": cross_eager}
     if compiled:
         found["torch.compile"] = torch.compile(fused, dynamic=True)
     best = choose_engines(torch.empty(0, device=device)).cross_terms

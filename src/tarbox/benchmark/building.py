@@ -14,7 +14,7 @@ import pyarrow as pa
 from tarbox.benchmark.calibration import sample_calibration
 from tarbox.benchmark.folder import check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, sample_all, sampling_graphs
+from tarbox.benchmark.sampling import SampledQueries, SamplingGraph, SamplingProgress, sample_all, sampling_graphs
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
@@ -39,7 +39,7 @@ def build_benchmark(
     facts: Facts,
     options: BenchmarkOptions,
     out: str | os.PathLike[str],
-    progress: Progress | None = None,
+    progress: SamplingProgress | None = None,
     origin: Store | None = None,
 ) -> Built:
     """Write the benchmark of a knowledge base to the folder `out`, at once or not at all.

@@ -117,7 +117,7 @@ class Printer:
         columns = _SHARES | _TEST if tested else _DEGREE | _SHARES | _STATUS
         return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
 
-    def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: Columns) -> Table:
+    def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: TableColumns) -> Table:
         """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
 
         The names of the columns stand above the first answer. The first column gives way where there is little room.
@@ -191,7 +191,7 @@ def _small(value: float | None) -> Text:
     return Text("" if value is None else f"{value:.2g}")
 
 
-Columns: TypeAlias = Mapping[str, Callable[[Any], Text]]
+TableColumns: TypeAlias = Mapping[str, Callable[[Any], Text]]
 _NAMES: Final = {Role.ENTITY: ("entity", "entities"), Role.CONCEPT: ("concept", "concepts")}
 _DEGREE: Final[dict[str, Callable[[Any], Text]]] = {"degree": lambda answer: _bar(answer.degree)}
 _STATUS: Final[dict[str, Callable[[Any], Text]]] = {"status": lambda answer: Text(answer.status)}

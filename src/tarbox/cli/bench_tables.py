@@ -12,7 +12,7 @@ from tarbox.cli.exits import WITH_REJECTED
 
 if TYPE_CHECKING:
     from tarbox.benchmark.summary import BenchmarkSummary
-    from tarbox.evaluation.reports import Table
+    from tarbox.evaluation.reports import ReportTable
 
 
 def import_benchmark(
@@ -64,8 +64,8 @@ def show_benchmark(
         typer.echo(f"{example.template} {example.level}: {example.text}\n    answer: {example.target}")
 
 
-def _queries(summary: BenchmarkSummary, split: str) -> Table:
-    from tarbox.evaluation.reports import Table
+def _queries(summary: BenchmarkSummary, split: str) -> ReportTable:
+    from tarbox.evaluation.reports import ReportTable
 
     rows = tuple(
         (
@@ -81,4 +81,4 @@ def _queries(summary: BenchmarkSummary, split: str) -> Table:
         if group.split == split
     )
     header = ("template", "queries", "targets", "known", "easy", "hard", "missing links")
-    return Table(f"{split}: queries and their answers", header, rows)
+    return ReportTable(f"{split}: queries and their answers", header, rows)

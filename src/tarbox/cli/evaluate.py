@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tarbox.benchmark.folder import Benchmark
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.calibration import Calibration
-    from tarbox.evaluation.evaluator import Progress, Ranked
+    from tarbox.evaluation.evaluator import Ranked, RankingProgress
     from tarbox.kb.facts import Facts
     from tarbox.models.saved import SavedRun
     from tarbox.models.scorer import Scorer
@@ -270,7 +270,7 @@ def _write_ranks(ranked: Ranked, task: EvaluationTask, path: Path) -> None:
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Progress]:
+def progress_bar(title: str, total: int) -> Iterator[RankingProgress]:
     """A bar on stderr with an estimate of the time left; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

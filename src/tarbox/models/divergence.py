@@ -39,7 +39,7 @@ TINY_HALF: Final = 1e-30
 TERMS_AT_A_TIME: Final = MappingProxyType({"cpu": 1 << 17, "cuda": 1 << 26})
 """How many terms the versions in torch hold at a time: as a CPU's cache holds, or as keep a GPU busy."""
 
-Engine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+CrossTerms: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """([C, E], [B, E]) -> [B, C]: the sum over entities of z log2 z, z = x/2 + y/2."""
 
 
@@ -49,7 +49,7 @@ class Engines:
     """What sums over entities: `cross_terms` of all pairs; of some pairs `pair_terms` [B, K], the sum of g(z), and
     `pair_gradients` [R, E], [B, E], its derivatives by concept and by query."""
 
-    cross_terms: Engine
+    cross_terms: CrossTerms
     pair_terms: Callable[[Tensor, Tensor, Tensor], Tensor]
     pair_gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -82,7 +82,7 @@ class Halves:
         return Halves(self.values, self.scale, self.own())
 
 
-def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) -> Tensor:
+def similarity(concepts: Halves, queries: Halves, engine: CrossTerms | None = None) -> Tensor:
     """[B, C] S_Con of Eq. 12 for every query and concept; for inference.
 
     `engine` sums the terms of the pairs; by default the quickest there is for the device and the number format.

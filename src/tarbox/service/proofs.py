@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.execution.arrays import ArrayAlgebra, ArraySet
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Floats, Ids
 from tarbox.models.scorer import Predictor
 from tarbox.query.algebra import Query, fold
 
 if TYPE_CHECKING:
     from tarbox.models.credo.probabilities import FactProbabilities
-
-Floats = NDArray[np.float32]
 
 
 @final

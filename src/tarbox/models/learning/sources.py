@@ -20,8 +20,9 @@ from torch import Tensor
 
 from tarbox.benchmark.tables import OUTSIDE, Batch, Lists, QueryTable
 from tarbox.core.ids import Level
+from tarbox.kb.arrays import Ids, Keys
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.base import Model, Task
 from tarbox.models.learning.batches import (
@@ -42,7 +43,6 @@ from tarbox.models.one_more_hop import TYPES_SHAPE as TYPES
 from tarbox.query.templates import TEMPLATES
 
 ONE_HOP: Final = TEMPLATES["1p"].shape
-Keys = NDArray[np.int64]
 
 
 def build_sources(
