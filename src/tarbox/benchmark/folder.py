@@ -31,7 +31,7 @@ from tarbox.benchmark.tables import QueryTable, read_table, write_table
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.kb.arrays import Ids
-from tarbox.kb.facts import KINDS, SPLITS, Facts
+from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import MANIFEST, Manifest, Store, checksum, manifest_bytes, open_store
 from tarbox.kb.terms import from_ntriples, to_ntriples
 from tarbox.kb.writing import replace_file, write_store
@@ -40,8 +40,7 @@ BENCHMARK_FORMAT: Final = "tarbox-benchmark"
 BENCHMARK_VERSION: Final = 1
 STORE: Final = "store"
 """The folder of the training store, in a benchmark and in a run; also what a run calls such a source."""
-FACT_KINDS: Final = KINDS[3:]
-"""Those of `KINDS` that are facts, not names."""
+FACT_KINDS: Final = ("assertions", "typings", "subsumptions")
 UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
 """Names of files and folders that do not name a knowledge base."""
 

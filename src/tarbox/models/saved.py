@@ -48,6 +48,8 @@ BENCHMARK: Final = "benchmark"
 """A kind of source, beside `tarbox.benchmark.folder.STORE`."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
+RETIRED: Final[Mapping[str, Mapping[str, Any]]] = {"model": {"project": "push"}, "hardware": {"compile": False}}
+"""Settings that there were once, with the value that is all there is now: older runs have written them down."""
 _DESCRIBED: Final = ("version", "model", "vocabulary_hash", "content_hash", "source")
 
 
@@ -202,7 +204,7 @@ def _read_settings(file: Path) -> Mapping[str, Any]:
         raise StoreDamaged(f"{file} is damaged: {error}. Mend it, or train the run again.") from None
     if not isinstance(settings.get("model", {}), dict):
         raise StoreDamaged(f"{file} is damaged: [model] is no table. Mend it, or train the run again.")
-    return settings
+    return without_retired(settings)
 
 
 def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
@@ -218,6 +220,18 @@ def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
 def build_model(kind: type[Trainable], table: Mapping[str, Any], sizes: Sizes) -> Model:
     """A new model from the table `[model]` of the settings; one of entities alone answers by one more hop."""
     return kind.build(read_config(kind.Config, own_settings(table), "model"), sizes)
+
+
+def without_retired(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of settings without those of `RETIRED`, where they say what holds anyway.
+
+    >>> without_retired({"hardware": {"compile": False, "graphs": True}, "seed": 1})
+    {'hardware': {'graphs': True}, 'seed': 1}
+    """
+    kept = dict(settings)
+    for part in RETIRED.keys() & {name for name, table in kept.items() if isinstance(table, Mapping)}:
+        kept[part] = {key: value for key, value in kept[part].items() if RETIRED[part].get(key, ...) != value}
+    return kept
 
 
 def own_settings(table: Mapping[str, Any]) -> dict[str, Any]:
