@@ -61,6 +61,7 @@ class ProgressReport:
             self._before += self._share
         self._part, self._share, self._done = part, self._shares.get(part, 0.0), 0.0
         self.tell(PartBegan(part))
+        self._estimate()
 
     def start(self) -> None:
         """Steps begin now: work is counted from the next time that they are told of."""
@@ -76,10 +77,7 @@ class ProgressReport:
         self._done = done
         if self._warming:
             self._began, self._uncounted, self._warming = self._clock(), self._whole() - self._skipped, False
-        left = self.seconds_left()
-        if not self._estimated and left is not None:
-            self._estimated = True
-            self.tell(Estimated(round(left, 1), *self._memory()))
+        self._estimate()
 
     def progress(self, done: float) -> None:
         """This share of the part is done, and everyone is told."""
@@ -91,6 +89,12 @@ class ProgressReport:
         whole, seconds = self._whole(), self._clock() - self._began
         worked = whole - self._skipped - self._uncounted
         return None if self._warming or worked <= 0 or seconds < FIRST else seconds / worked * max(0.0, 1.0 - whole)
+
+    def _estimate(self) -> None:
+        left = self.seconds_left()
+        if not self._estimated and left is not None:
+            self._estimated = True
+            self.tell(Estimated(round(left, 1), *self._memory()))
 
     def _whole(self) -> float:
         """The share of the whole that is done."""
