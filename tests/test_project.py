@@ -50,6 +50,12 @@ def test_a_class_name_means_one_thing() -> None:
     assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
+def test_a_constant_means_one_thing() -> None:
+    pattern = re.compile(r"^([A-Z][A-Z0-9_]*)\b(?::[^=\n]*)? = (?!(?:TypeVar|ParamSpec)\()", re.M)
+    names = [name for source in SOURCES for name in pattern.findall(source.read_text())]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_no_pickles() -> None:
     pattern = re.compile(r"pickle\.loads?\(|torch\.load\(")
     found = [str(path) for path in SOURCES if pattern.search(path.read_text())]

@@ -112,7 +112,7 @@ def test_the_folder_says_that_it_has_one(folder, table, tmp_path):
     assert benchmark.manifest["options"][CALIBRATION] == 80
     assert benchmark.calibration().columns.equals(table.columns)
     summary = summarise(benchmark)
-    assert [part.split for part in summary.partitions] == list(SPLITS)
+    assert list(dict.fromkeys(group.split for group in summary.groups)) == [*SPLITS, CALIBRATION]
     groups = {(group.level, group.template): group for group in summary.groups if group.split == CALIBRATION}
     assert set(groups) == {(level.value, name) for level in Level for name in ("1p", "2p")}
     assert sum(group.hard for group in groups.values()) == len(table.lists("target").values)

@@ -10,7 +10,7 @@ import pytest
 
 from tarbox.benchmark.folder import is_benchmark, open_benchmark, write_benchmark
 from tarbox.benchmark.importing import import_benchmark
-from tarbox.benchmark.summary import Partition, summarise
+from tarbox.benchmark.summary import summarise
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.errors import BenchmarkError, StoreMissing
 from tarbox.core.ids import Level
@@ -166,10 +166,6 @@ def test_summary(store: Path, queries: Path, tmp_path: Path) -> None:
     import_benchmark(store, {"train": queries, "test": queries}, tmp_path / "bench")
     summary = summarise(open_benchmark(tmp_path / "bench"))
     assert summary.counts["entities"] == 3
-    assert summary.partitions[0] == Partition(
-        "train", con_1p=0, con_other=(2, 2), ent_1p=1, ent_other=(0, 0), sub=2, ins=4, nlr_1p=5, nlr_other=(0, 0)
-    )
-    assert (summary.partitions[1].ins, summary.partitions[1].nlr_1p) == (None, 1)
     assert summary.hard_concepts == {"train": 1 / 3, "test": 1 / 3}  # by targets: one of three
     entity, concept = [group for group in summary.groups if group.split == "test"]
     assert (entity.level, entity.template, entity.known, entity.hard, entity.missing) == (

@@ -269,8 +269,7 @@ def evaluate(bench: Path, *options: object) -> tuple[str, str]:
 
 
 def test_the_command_checks_degrees_that_are_probabilities(bench: Path, tmp_path: Path, monkeypatch) -> None:
-    gambler = command.EvaluatedModel("gambler", Gambler)
-    monkeypatch.setattr(command, "_untrained", lambda _: gambler)
+    monkeypatch.setattr(command, "_make_scorer", lambda _, __, facts, ___: Gambler(facts))
     plot = tmp_path / "bars.png"
     stdout, stderr = evaluate(bench, "--json", "--plot", plot)
     found = json.loads(stdout)["calibration"]
@@ -283,7 +282,7 @@ def test_the_command_checks_degrees_that_are_probabilities(bench: Path, tmp_path
     assert f"reliability diagrams: {beside(plot)}" in stderr.replace("\n", "")
     assert plot.stat().st_size > 10_000
     assert beside(plot).stat().st_size > 20_000
-    assert "gambler, calibration of the 10 best predictions" in evaluate(bench)[0]
+    assert "counting, calibration of the 10 best predictions" in evaluate(bench)[0]
     assert "calibration" not in json.loads(evaluate(bench, "--json", "--split", "valid")[0])
 
 

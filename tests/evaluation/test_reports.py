@@ -10,7 +10,7 @@ import pytest
 from tarbox.evaluation.evaluator import Ranked
 from tarbox.evaluation.metrics import Results, measure
 from tarbox.evaluation.reports import (
-    Table,
+    ReportTable,
     ranks_text,
     tabulate,
     to_json,
@@ -57,15 +57,15 @@ def test_json_keeps_the_contract(results: Results) -> None:
 
 
 def test_special_characters_are_escaped() -> None:
-    table = Table("50% of a_b", ("model", "x|y"), (("m&m", "1"),))
+    table = ReportTable("50% of a_b", ("model", "x|y"), (("m&m", "1"),))
     assert r"\caption{50\% of a\_b}" in to_latex([table])
     assert r"m\&m & 1 \\" in to_latex([table])
     assert r"| model | x\|y |" in to_markdown([table])
 
 
 def test_a_markup_like_name_is_shown_as_it_is() -> None:
-    assert "[bold]x" in to_terminal([Table("t", ("model", "n"), (("[bold]x", "1"),))], width=60)
-    assert to_rich(Table("t", ("a",), (("b",),))).row_count == 1
+    assert "[bold]x" in to_terminal([ReportTable("t", ("model", "n"), (("[bold]x", "1"),))], width=60)
+    assert to_rich(ReportTable("t", ("a",), (("b",),))).row_count == 1
 
 
 def test_every_rank_as_a_table(ranked: Ranked, vocabulary: Vocabulary, golden: Golden) -> None:

@@ -16,7 +16,7 @@ from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, O
 from tarbox.service.explanations import explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.proofs import trace
-from tarbox.service.witnesses import AbsenceStep, AssertionStep, SubsumptionStep, TypingStep, Walk, is_known
+from tarbox.service.witnesses import AbsenceStep, AssertionStep, SubsumptionStep, TypingStep, Walk
 
 SIZE, CONCEPTS, RELATIONS = 12, 6, 3
 VOCABULARY = Vocabulary.of(
@@ -87,7 +87,7 @@ def test_the_facts_of_a_walk_prove_the_answer(facts: Facts, query: Query) -> Non
         walked.visit(root, answer)
         used = only(walked)
         assert all(few <= many for few, many in zip(as_sets(used), as_sets(facts), strict=True))
-        assert all(is_known(step) for step in walked.steps)
+        assert all(step.known for step in walked.steps)
         assert answer in Oracle.of(used).entities(query)
         for step in walked.steps:
             if isinstance(step, AbsenceStep):

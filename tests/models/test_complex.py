@@ -14,13 +14,13 @@ from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.rows import EVERYTHING
 from tarbox.models.base import Sizes
-from tarbox.models.complex import Complex, ComplexConfig, Places, conjugate, modulus, multiply
+from tarbox.models.complex import Complex, ComplexConfig, NodePlaces, conjugate, modulus, multiply
 from tarbox.models.cqd import Cqd, CqdConfig
 from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, slots, walk
 from tarbox.query.templates import TEMPLATES, template
 
 SIZES = Sizes(entities=7, concepts=4, relations=2)
-PLACES = Places(SIZES)
+PLACES = NodePlaces(SIZES)
 SHAPES = {name: given.shape for name, given in TEMPLATES.items()} | {
     "ci": template("ci", "?c1 and (?r1 value ?e1)").shape,
     "mixed": template("mixed", "?r1 some (?c1 and not (?r2 value ?e1)) or (?r3 some ?c2)").shape,

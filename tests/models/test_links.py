@@ -9,12 +9,12 @@ import torch
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.base import Sizes, Task
-from tarbox.models.complex import Complex, ComplexConfig, Places
+from tarbox.models.complex import Complex, ComplexConfig, NodePlaces
 from tarbox.models.learning.negatives import NegativesConfig, Sampler
 from tarbox.models.links import LinkSource, link_sources
 
 SIZES = Sizes(entities=7, concepts=5, relations=2)
-PLACES = Places(SIZES)
+PLACES = NodePlaces(SIZES)
 CPU = torch.device("cpu")
 
 

@@ -11,15 +11,15 @@ from itertools import product
 import pytest
 import torch
 
+from similarity import reference
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.rows import EVERYTHING
 from tarbox.models import tar as tar_module
 from tarbox.models.base import Sizes, columns
-from tarbox.models.divergence import reference
-from tarbox.models.tar import EXACT_LIMIT, Tar, TarConfig
+from tarbox.models.tar import Tar, TarConfig
 from tarbox.models.translation import OrderedAttention
-from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, lift, slots, walk
+from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, lift, slots
 from tarbox.query.templates import TEMPLATES, template
 
 SIZES = Sizes(entities=9, concepts=4, relations=3)
@@ -83,9 +83,6 @@ class Slow:
                 return self.sigma(own if shift is None else plus(own, shift))
             case Exists(name, _, operand):
                 relation = self.relations[self.ids[name]]
-                if self.config.project == "exact" and not atomic(operand):
-                    assert shift is None
-                    return self.image(self.degrees(operand), relation)
                 return self.degrees(operand, relation if shift is None else plus(relation, shift))
             case And(operands):
                 return self.meet([self.degrees(operand, shift) for operand in operands])
@@ -95,19 +92,9 @@ class Slow:
             case Not(operand):
                 return [1 - degree for degree in self.degrees(operand, shift)]
 
-    def image(self, degrees: Vector, relation: Vector) -> Vector:
-        pairs = [self.sigma(plus(entity, relation)) for entity in self.entities]
-        carry = LOGICS[self.config.t_norm]
-        members = range(len(self.entities))
-        return [max(carry(degrees[y], pairs[y][x]) for y in members) for x in members]
-
 
 def plus(first: Vector, second: Vector) -> Vector:
     return [a + b for a, b in zip(first, second, strict=True)]
-
-
-def atomic(query: Query) -> bool:
-    return not any(isinstance(node, And | Or | Not) for node in walk(query))
 
 
 def slow_degrees(model: Tar, shape: Query, ids_BS: torch.Tensor) -> torch.Tensor:  # noqa: N803
@@ -116,13 +103,12 @@ def slow_degrees(model: Tar, shape: Query, ids_BS: torch.Tensor) -> torch.Tensor
     return torch.tensor(rows, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("project", ["push", "exact"])
 @pytest.mark.parametrize("t_norm", LOGICS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_fuzzy_sets_of_queries(name: str, t_norm: str, project: str) -> None:
+def test_fuzzy_sets_of_queries(name: str, t_norm: str) -> None:
     """Eq. 6-11."""
     shape = SHAPES[name]
-    model = model_of(replace(CONFIG, t_norm=t_norm, project=project, offset=-0.3))
+    model = model_of(replace(CONFIG, t_norm=t_norm, offset=-0.3))
     found = model.degrees(shape, rows_of(shape))
     torch.testing.assert_close(found, slow_degrees(model, shape, rows_of(shape)))
     assert ((found >= 0) & (found <= 1)).all()
@@ -282,7 +268,6 @@ def test_relations_have_an_embedding_for_each_direction() -> None:
         ("t_norm", "min", "t_norm = 'min': choose one of product, godel, lukasiewicz"),
         ("attention", "none", "choose one of ordered, softmax, invariant"),
         ("union", "sum", "choose one of score, vector"),
-        ("project", "pull", "choose one of push, exact"),
         ("projection", "cosine", "choose one of fuzzy, dot"),
         ("instantiation", "dot", "choose one of sigmoid, logit"),
         ("dimension", 0, "dimension = 0: it must be greater than 0"),
@@ -292,11 +277,6 @@ def test_relations_have_an_embedding_for_each_direction() -> None:
 def test_a_wrong_setting_is_said_with_what_is_allowed(field: str, value: object, said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         replace(CONFIG, **{field: value})
-
-
-def test_exact_projection_is_for_small_graphs() -> None:
-    with pytest.raises(ConfigError, match='use project = "push"'):
-        Tar(replace(CONFIG, project="exact"), Sizes(EXACT_LIMIT + 1, 1, 1))
 
 
 def test_a_vocabulary_without_concepts_or_relations() -> None:

@@ -110,6 +110,12 @@ def test_what_the_run_was_trained_on(kb: KnowledgeBase, reasoner: Reasoner, monk
     assert json.loads(shown("all facts", "--json"))["trained_on"] == "all facts"
 
 
+def test_columns_have_no_names_above_nothing(asked: Run) -> None:
+    lines = asked("ask", "inverse worksAt value MIT").stdout.splitlines()
+    assert "0 known entities" in lines[1]
+    assert not any("status" in line for line in lines)
+
+
 def test_orders_and_reasons(asked: Run) -> None:
     shown = asked("ask", "worksAt value MIT", "--explain").stdout
     assert "Yann LeCun is predicted\n└── Yann LeCun works at MIT (predicted, 0.60)" in shown

@@ -173,4 +173,4 @@ def test_an_explanation_has_the_members_of_every_part(kb: KnowledgeBase) -> None
     both = told.parts[0]
     assert (both.count, both.members) == (1, ("NeuralNetworks",))
     assert [part.members for part in both.parts] == [("NeuralNetworks",), ("NeuralNetworks", "Search")]
-    assert both.to_json()["parts"][1]["query"] == "inverse uses value Google"
+    assert both.parts[1].query == "inverse uses value Google"

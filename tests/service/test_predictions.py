@@ -10,12 +10,12 @@ import pytest
 import torch
 from predicting import SmallPredictor
 
+from similarity import reference
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Level
 from tarbox.execution.rows import encode
 from tarbox.kb.facts import Facts
 from tarbox.models.counting import Counting
-from tarbox.models.divergence import reference
 from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Predictor
 from tarbox.models.tar import Tar

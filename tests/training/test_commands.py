@@ -16,11 +16,12 @@ from typer.testing import CliRunner, Result
 from tarbox.cli.ask import ask
 from tarbox.cli.bench import build
 from tarbox.cli.concept import concept
-from tarbox.cli.demo import CONCEPT, QUESTIONS, RECIPE, SUGGESTED, suggestions
+from tarbox.cli.demo import QUESTIONS, RECIPE, SUGGESTED, SUGGESTED_CONCEPT, suggestions
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.kb import export_kb, show_kb
+from tarbox.cli.progress_line import ProgressLine, duration
 from tarbox.cli.train import train
-from tarbox.cli.training_progress import ProgressPrinter, duration
+from tarbox.cli.training_progress import ProgressPrinter
 from tarbox.cli.tune import tune
 from tarbox.core.errors import (
     BenchmarkError,
@@ -223,7 +224,8 @@ def test_tuning(call: Callable[..., Result], bench: Path, tmp_path: Path) -> Non
 def test_the_progress_printer_is_sober_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter(range(0, 1000, 20))
     losses = {"entity": 0.5}
-    with ProgressPrinter(clock=lambda: float(next(now))) as printer:
+    with ProgressLine(clock=lambda: float(next(now))) as line:
+        printer = ProgressPrinter(line)
         printer(Started(0, 9, 100, 2048))
         printer(Ticked(0, 50, losses, 1000.0, 75.0))
         printer(EpochEnded(1, losses, 2048, 3.0, 1000.0, 60.0, 0.1))
@@ -238,11 +240,12 @@ def test_the_progress_printer_is_sober_without_a_terminal(capsys: pytest.Capture
 
 def test_a_silence_is_broken_without_an_event(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    with ProgressPrinter(clock=lambda: now[0]) as printer:
+    with ProgressLine(clock=lambda: now[0]) as line:
+        printer = ProgressPrinter(line)
         printer(PartBegan("fitting calibration on held-out facts"))
-        printer.remind()
+        line.remind()
         now[0] = 40.0
-        printer.remind()
+        line.remind()
         printer(PartProgressed("fitting calibration on held-out facts", 0.25, 90.0))  # a line was said just now
         printer(Estimated(200.0, 1_500_000_000, 0))
     assert capsys.readouterr().err.splitlines() == [
@@ -254,7 +257,7 @@ def test_a_silence_is_broken_without_an_event(capsys: pytest.CaptureFixture[str]
 
 def test_every_query_of_the_demo_has_answers(store: Path) -> None:
     kb = KnowledgeBase.load(store)
-    for query in (*(query for _, query in QUESTIONS), SUGGESTED, CONCEPT):
+    for query in (*(query for _, query in QUESTIONS), SUGGESTED, SUGGESTED_CONCEPT):
         assert kb.answer(query).entities, query
     assert any(SUGGESTED in command for command in suggestions(Path("kb"), Path("run")))
     assert read_recipe(RECIPE)["model"]["name"] == "credo"

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.cli.compare import compare
 from tarbox.cli.compare_progress import Estimator, Reporter
+from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.errors import ConfigError
 from tarbox.training.comparison import (
     COUNTING,
@@ -330,7 +331,8 @@ def test_the_reporter_is_sober_without_a_terminal(bench: Path, tmp_path: Path) -
     named = choose_models([TINY], Overrides())
     jobs: list[Job] = make_plan(tmp_path / "c", open_benchmark(bench), [replace(named[0], seeds=2)]).jobs()
     said, now = StringIO(), iter(range(0, 1000, 20))
-    with Reporter(jobs, 1, said, lambda: float(next(now))) as reporter:
+    with ProgressLine(said, lambda: float(next(now))) as line:
+        reporter = Reporter(jobs, line, 1, lambda: float(next(now)))
         reporter(Began(jobs[0], False))
         reporter(Trained(jobs[0], Started(0, 9, 1, 1)))
         reporter(Trained(jobs[0], EpochEnded(1, {}, 1, 1.0, 1.0, 75.0, 0.1)))

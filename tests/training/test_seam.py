@@ -206,6 +206,22 @@ def test_one_estimate_for_the_whole() -> None:
     assert [event for event in heard if isinstance(event, PartProgressed)] == [PartProgressed("a", 0.5, 70.0)]
 
 
+def test_no_estimate_before_it_is_based_on_steps() -> None:
+    now, heard = [0.0], list[Event]()
+    report = ProgressReport([heard.append], lambda: now[0])
+    report.plan({"a": 1, "b": 1})
+    report.begin("a")
+    now[0] = 30.0  # samples are made ready: as if nothing had been done in 30 seconds
+    report.start()
+    for now[0], done in ((34.0, 0.01), (36.0, 0.06), (38.5, 0.10)):  # the first steps take longer than all others
+        report.advance(done)
+        assert (report.seconds_left(), heard[1:]) == (None, [])
+    now[0] = 44.0
+    report.advance(0.26)
+    assert report.seconds_left() == pytest.approx(10 / 0.25 * 1.74)
+    assert [event for event in heard if isinstance(event, Estimated)] == [Estimated(69.6, 0, 0)]
+
+
 def test_a_sparse_gradient_updates_its_rows_as_a_dense_one_does() -> None:
     tables = [torch.nn.Parameter(torch.arange(12.0).view(6, 2)) for _ in range(2)]
     sparse, dense = (Adagrad([{"params": [table], "lr": 0.3}]) for table in tables)
@@ -242,5 +258,7 @@ def test_a_run_that_ticks_says_how_long_it_takes(bench: Path, tmp_path: Path, ti
     (estimate,) = (event for event in heard if isinstance(event, Estimated))
     assert estimate.seconds > 0
     assert estimate.host_bytes > 10**7
-    left = [event.seconds_left for event in heard if isinstance(event, Ticked)]
+    told = [event.seconds_left for event in heard if isinstance(event, Ticked)]
+    left = [seconds for seconds in told if seconds is not None]
+    assert told[0] is None
     assert left[-1] < left[0]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tarbox.benchmark.building import build_benchmark, find_difference
+from tarbox.benchmark.building import build_benchmark
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.core.errors import ConfigError, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
-from tarbox.kb.store import manifest_bytes, open_store
+from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
 from tarbox.models.saved import open_run
@@ -43,19 +43,16 @@ def letters(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_makes_a_benchmark_another(letters: Path) -> None:
-    origin = open_store(letters / "letters")
-    build_benchmark(FACTS, BenchmarkOptions(), letters / "bench", origin=origin)
-    benchmark = open_benchmark(letters / "bench")
-    assert find_difference(benchmark, origin, BenchmarkOptions(workers=7)) is None
-    assert find_difference(benchmark, origin, BenchmarkOptions(max_answers=5)) == "its max_answers is 100, not 5"
-    some = {"1p": BenchmarkOptions().shapes["1p"]}
-    assert find_difference(benchmark, origin, BenchmarkOptions(shapes=some)) == "it was built with other templates"
-    file = letters / "bench" / "manifest.json"
-    older = {key: value for key, value in benchmark.manifest.items() if key != "origin"}
-    file.write_bytes(manifest_bytes(older))
-    told = find_difference(open_benchmark(file.parent), origin, BenchmarkOptions())
-    assert told == "it does not say which facts it was built from"
+def test_a_run_on_a_benchmark_says_how_many_facts_were_held_out(store: Path, bench: Path, tmp_path: Path) -> None:
+    start(bench, tmp_path / "run", COUNTING)
+    start(store, tmp_path / "whole", COUNTING)
+    whole, training = (open_store(path).facts for path in (store, bench / "store"))
+    lacking = len(whole.heads) + len(whole.typed) - len(training.heads) - len(training.typed)
+    assert lacking > 0
+    assert open_run(tmp_path / "run").description["source"]["held_out"] == lacking
+    assert "held_out" not in open_run(tmp_path / "whole").description["source"]
+    told = f"the training split of a benchmark: {lacking:,} facts were held out"
+    assert Reasoner.load(tmp_path / "run").trained_on == told
 
 
 def test_a_refused_device_leaves_the_place_free(bench: Path, tmp_path: Path, settings: Callable[..., Settings]) -> None:

@@ -152,3 +152,11 @@ def test_tables_of_entities_and_relations_have_a_rate_of_their_own(kind: str) ->
 def test_the_rate_of_tables_is_above_0() -> None:
     with pytest.raises(ConfigError, match=r"optimizer\.tables is 0\.0; it must be above 0"):
         given("tables=0")
+
+
+def test_settings_that_are_gone_are_read_where_they_say_what_holds_anyway() -> None:
+    older = {"model": {"name": "tar", "project": "push"}, "hardware": {"compile": False, "graphs": False}}
+    assert resolve([older]) == resolve([{"model": {"name": "tar"}, "hardware": {"graphs": False}}])
+    for other in ({"model": {"project": "exact"}}, {"hardware": {"compile": True}}):
+        with pytest.raises(ConfigError, match="no setting"):
+            resolve([other])

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from tarbox.benchmark.calibration import sample_calibration
-from tarbox.benchmark.folder import Benchmark, check_place, name_of, write_benchmark
+from tarbox.benchmark.folder import check_place, name_of, write_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
-from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, sample_all, sampling_graphs
+from tarbox.benchmark.sampling import SampledQueries, SamplingGraph, SamplingProgress, sample_all, sampling_graphs
 from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
@@ -39,7 +39,7 @@ def build_benchmark(
     facts: Facts,
     options: BenchmarkOptions,
     out: str | os.PathLike[str],
-    progress: Progress | None = None,
+    progress: SamplingProgress | None = None,
     origin: Store | None = None,
 ) -> Built:
     """Write the benchmark of a knowledge base to the folder `out`, at once or not at all.
@@ -87,20 +87,6 @@ def sample_training_queries(facts: Facts, seed: int) -> QueryTable | None:
     never = np.zeros(len(facts.vocabulary.concepts), np.bool_)
     never[index.instances.top_concepts()] = True
     return table_of(sample_all({"train": SamplingGraph(index, False, never)}, options))
-
-
-def find_difference(benchmark: Benchmark, origin: Store, options: BenchmarkOptions) -> str | None:
-    """Why this is not the benchmark that `build_benchmark` makes of the store with the options; None where it is."""
-    manifest = benchmark.manifest
-    if "origin" not in manifest:
-        return "it does not say which facts it was built from"
-    if manifest["origin"]["content_hash"] != origin.manifest["content_hash"]:
-        return f"it was built from other facts than those of {origin.path}"
-    if manifest["templates"] != _templates(options):
-        return "it was built with other templates"
-    found, wanted = manifest["options"], options.describe()
-    differing = (key for key in wanted if found.get(key) != wanted[key])
-    return next((f"its {key} is {found.get(key)}, not {wanted[key]}" for key in differing), None)
 
 
 def _templates(options: BenchmarkOptions) -> dict[str, str]:

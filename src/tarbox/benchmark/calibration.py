@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from tarbox.benchmark.options import CALIBRATED, CALIBRATION, BenchmarkOptions, Protocol
-from tarbox.benchmark.sampling import Progress, SampledQueries, SamplingGraph, SamplingTask, sample_task
+from tarbox.benchmark.sampling import SampledQueries, SamplingGraph, SamplingProgress, SamplingTask, sample_task
 from tarbox.execution.graph import Index
 from tarbox.kb.splits import Split
 from tarbox.query.templates import TEMPLATES
@@ -34,7 +34,7 @@ def calibration_tasks(options: BenchmarkOptions) -> list[SamplingTask]:
 
 
 def sample_calibration(
-    split: Split, options: BenchmarkOptions, progress: Progress | None = None
+    split: Split, options: BenchmarkOptions, progress: SamplingProgress | None = None
 ) -> list[SampledQueries]:
     """The queries of all tasks; what follows from the training graph is known."""
     tasks = calibration_tasks(options)

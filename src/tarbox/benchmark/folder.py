@@ -39,6 +39,8 @@ from tarbox.kb.writing import replace_file, write_store
 BENCHMARK_FORMAT: Final = "tarbox-benchmark"
 BENCHMARK_VERSION: Final = 1
 STORE: Final = "store"
+"""The folder of the training store, in a benchmark and in a run; also what a run calls such a source."""
+FACT_KINDS: Final = ("assertions", "typings", "subsumptions")
 UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
 """Names of files and folders that do not name a knowledge base."""
 
@@ -66,6 +68,12 @@ class Benchmark:
     def filled(self) -> tuple[str, ...]:
         """Those of them that have a query."""
         return tuple(split for split in self.splits if self.manifest["counts"][split])
+
+    @property
+    def held_out(self) -> int | None:
+        """How many facts its training store lacks; None where it does not say, as imported ones do not."""
+        stages = [sum(counts[kind] for kind in FACT_KINDS) for counts in self.manifest.get("facts", {}).values()]
+        return max(stages) - min(stages) if stages else None
 
     def calibration(self) -> QueryTable | None:
         """The queries to check degrees with; older benchmarks, imported ones and the paper's have none."""

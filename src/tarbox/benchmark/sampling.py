@@ -108,7 +108,7 @@ class SamplingGraph:
         return (Level.ENTITY, Level.CONCEPT) if instances.any() else (Level.ENTITY,)
 
 
-Progress = Callable[[SamplingTask, int], None]
+SamplingProgress = Callable[[SamplingTask, int], None]
 """Called with a task and the number of queries it has at the level where it has fewest."""
 
 
@@ -128,7 +128,7 @@ def sampling_graphs(split: Split, options: BenchmarkOptions) -> dict[str, Sampli
 
 
 def sample_all(
-    graphs: Mapping[str, SamplingGraph], options: BenchmarkOptions, progress: Progress | None = None
+    graphs: Mapping[str, SamplingGraph], options: BenchmarkOptions, progress: SamplingProgress | None = None
 ) -> list[SampledQueries]:
     """The queries of all tasks, in the order of `tasks_of`."""
     tasks = tasks_of(options)
@@ -137,7 +137,7 @@ def sample_all(
 
 
 def sample_task(
-    task: SamplingTask, graph: SamplingGraph, options: BenchmarkOptions, progress: Progress | None = None
+    task: SamplingTask, graph: SamplingGraph, options: BenchmarkOptions, progress: SamplingProgress | None = None
 ) -> SampledQueries:
     """The queries of one task."""
     collector = Collector(task, graph, options)

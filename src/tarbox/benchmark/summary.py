@@ -4,44 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
 from tarbox.benchmark.folder import Benchmark
 from tarbox.benchmark.options import CALIBRATION
-from tarbox.benchmark.tables import NO_TEMPLATE, OUTSIDE, QueryTable, parse_shape
+from tarbox.benchmark.tables import OUTSIDE, QueryTable, in_order, parse_shape
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import decode
 from tarbox.kb.arrays import Places
-from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.english import describe
-from tarbox.query.templates import TEMPLATES
-
-ATOMIC: Final = "1p"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One row of the paper's statistics table: numbers of training or evaluation instances.
-
-    `con_other` and `ent_other` are per template other than 1p, (fewest, most). `sub` are the subsumptions and `ins`
-    the closed typings, training only. `nlr_1p` and `nlr_other` are what the entity-level baselines train on: with
-    typings as one more relation.
-    """
-
-    split: str
-    con_1p: int
-    con_other: tuple[int, int]
-    ent_1p: int
-    ent_other: tuple[int, int]
-    sub: int | None
-    ins: int | None
-    nlr_1p: int
-    nlr_other: tuple[int, int]
 
 
 @final
@@ -83,7 +57,6 @@ class BenchmarkSummary:
 
     protocol: str
     counts: Mapping[str, int]
-    partitions: tuple[Partition, ...]
     groups: tuple[Group, ...]
     hard_concepts: Mapping[str, float]
     excluded: Mapping[str, int]
@@ -102,12 +75,11 @@ def summarise(benchmark: Benchmark) -> BenchmarkSummary:
     tables = {split: benchmark.table(split) for split in benchmark.splits}
     calibration = benchmark.calibration()
     shown = tables if calibration is None else {**tables, CALIBRATION: calibration}
-    groups = tuple(group for split, table in shown.items() for group in _groups(split, table))
+    groups = tuple(group for split, table in shown.items() for group in _summarise_groups(split, table))
     last = tables[benchmark.splits[-1]] if tables else QueryTable.concatenate([])
     return BenchmarkSummary(
         benchmark.protocol,
         facts.counts(),
-        tuple(_partition(split, groups, facts) for split in tables),
         groups,
         {split: share for split in tables if (share := _hard_share(split, groups)) is not None},
         {level.value: len(ids) for level, ids in benchmark.excluded().items()},
@@ -115,17 +87,13 @@ def summarise(benchmark: Benchmark) -> BenchmarkSummary:
     )
 
 
-def _groups(split: str, table: QueryTable) -> list[Group]:
-    levels = np.array(table.texts("level"), dtype=object)
-    names = np.array([name or NO_TEMPLATE for name in table.texts("template")], dtype=object)
-    known_order = [*TEMPLATES, *sorted(set(names.tolist()) - set(TEMPLATES))]
-    groups = []
-    for level in Level:
-        for template in known_order:
-            rows = np.flatnonzero((levels == level.value) & (names == template))
-            if len(rows):
-                groups.append(_group(table, rows, (split, level.value, template)))
-    return groups
+def _summarise_groups(split: str, table: QueryTable) -> list[Group]:
+    found = table.groups()
+    return [
+        _group(table, found[level, name], (split, level.value, name))
+        for level in Level
+        for name in in_order({own for at, own in found if at is level})
+    ]
 
 
 def _group(table: QueryTable, rows: Places, key: tuple[str, str, str]) -> Group:
@@ -144,31 +112,6 @@ def _group(table: QueryTable, rows: Places, key: tuple[str, str, str]) -> Group:
     )
 
 
-def _partition(split: str, groups: tuple[Group, ...], facts: Facts) -> Partition:
-    sizes = {(group.level, group.template): group.queries for group in groups if group.split == split}
-    training = split == "train"
-    typings = len(Instances.of(facts).concepts_of.columns) if training else None
-    entity_1p, entity_other = _sizes(sizes, Level.ENTITY)
-    concept_1p, concept_other = _sizes(sizes, Level.CONCEPT)
-    return Partition(
-        split,
-        con_1p=concept_1p,
-        con_other=concept_other,
-        ent_1p=entity_1p,
-        ent_other=entity_other,
-        sub=len(facts.subs) if training else None,
-        ins=typings,
-        nlr_1p=entity_1p + (typings or 0),
-        nlr_other=entity_other,
-    )
-
-
-def _sizes(sizes: Mapping[tuple[str, str], int], level: Level) -> tuple[int, tuple[int, int]]:
-    """Queries of 1p, and the fewest and the most of another template."""
-    others = [size for (of, template), size in sizes.items() if of == level.value and template != ATOMIC]
-    return sizes.get((level.value, ATOMIC), 0), (min(others, default=0), max(others, default=0))
-
-
 def _hard_share(split: str, groups: tuple[Group, ...]) -> float | None:
     chosen = [group for group in groups if group.split == split and group.level == Level.CONCEPT.value]
     easy, hard = sum(group.easy for group in chosen), sum(group.hard for group in chosen)
@@ -177,20 +120,17 @@ def _hard_share(split: str, groups: tuple[Group, ...]) -> float | None:
 
 def _examples(table: QueryTable, vocabulary: Vocabulary) -> list[ExampleQuery]:
     """The first query of every template and level."""
-    names = [name or NO_TEMPLATE for name in table.texts("template")]
-    first: dict[tuple[str, str], int] = {}
 
     def naming(role: Role, name: str) -> str:
         found = vocabulary.names(role).find(name)
         return name if found is None else vocabulary.names(role).show(found)
 
-    for row, key in enumerate(zip(names, table.texts("level"), strict=True)):
-        first.setdefault((key[0], str(key[1])), row)
     examples = []
-    for (template, level), row in first.items():
+    for (level, template), places in table.groups().items():
+        row = int(places[0])
         shape = parse_shape(str(table.columns["shape"][row].as_py()))
         query = decode(shape, table.lists("slots")[row], vocabulary)
         target = int(table.lists("target")[row][0])
-        shown = vocabulary.names(Level(level).role).show(target) if target != OUTSIDE else "(outside the vocabulary)"
-        examples.append(ExampleQuery(template, level, describe(query, naming), shown))
+        shown = vocabulary.names(level.role).show(target) if target != OUTSIDE else "(outside the vocabulary)"
+        examples.append(ExampleQuery(template, level.value, describe(query, naming), shown))
     return examples

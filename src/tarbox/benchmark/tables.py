@@ -30,6 +30,7 @@ from tarbox.query.algebra import Query
 from tarbox.query.manchester import parse
 from tarbox.query.names import Placeholders
 from tarbox.query.render import render
+from tarbox.query.templates import TEMPLATES
 
 OUTSIDE: Final = -1
 """The id of a target whose name is not in the vocabulary; it scores 0 (docs/benchmarks.md)."""
@@ -185,6 +186,23 @@ class QueryTable:
         """A list column (`slots`, `target`, `known` or `missing`)."""
         return Lists.of_column(self.columns[name])
 
+    def groups(self) -> dict[tuple[Level, str], Places]:
+        """The places of the queries of each level and template (`NO_TEMPLATE` for those of none)."""
+        found: dict[tuple[str | None, str], list[int]] = {}
+        for place, (level, name) in enumerate(zip(self.texts("level"), self.texts("template"), strict=True)):
+            found.setdefault((level, name or NO_TEMPLATE), []).append(place)
+        return {(Level(level), name): np.array(places, np.int64) for (level, name), places in found.items()}
+
+    def thinned(self, most: int) -> QueryTable:
+        """At most so many queries of each level and template, evenly spaced (0: all)."""
+        if not most:
+            return self
+        kept = [
+            places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
+            for places in self.groups().values()
+        ]
+        return self.take(np.sort(np.concatenate([np.empty(0, np.int64), *kept])))
+
     def derivable(self) -> NDArray[np.int8]:
         """[Q] 1 where the targets follow from the smaller graph, 0 where not, -1 where it is not said."""
         column = self.columns["derivable"].cast(pa.int8()).fill_null(-1)
@@ -237,6 +255,12 @@ def read_table(path: str | os.PathLike[str]) -> QueryTable:
     if (found.schema.metadata or {}).get(b"tarbox") != _FORMAT[b"tarbox"]:
         raise BenchmarkError(f"{os.fspath(path)} is no query table of this version of tarbox")
     return QueryTable(found.select(SCHEMA.names).cast(SCHEMA))
+
+
+def in_order(names: set[str]) -> list[str]:
+    """Template names in the literature's order, then the others by name."""
+    known = [name for name in TEMPLATES if name in names]
+    return known + sorted(names - set(known))
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BAR = 8
 GAP = 4
-LEAST = 24
+LEAST_NAME = 24
 """The characters that a name has on a line before the tables stand one below the other."""
 Listed: TypeAlias = EntityAnswer | ConceptAnswer
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
@@ -49,7 +49,7 @@ class Reasons:
     predicted: Mapping[str, Support] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        tree = {} if self.tree is None else {"explanation": self.tree.to_json()}
+        tree = {} if self.tree is None else {"explanation": asdict(self.tree)}
         told = {iri: support.sentence for iri, support in self.predicted.items()}
         return tree | ({"predictions": told} if told else {})
 
@@ -117,24 +117,26 @@ class Printer:
         columns = _SHARES | _TEST if tested else _DEGREE | _SHARES | _STATUS
         return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
 
-    def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: Columns) -> Table:
+    def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: TableColumns) -> Table:
         """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
 
-        The first column gives way where there is little room.
+        The names of the columns stand above the first answer. The first column gives way where there is little room.
         """
         known, predicted = ([each for each in listed if each.status == status] for status in (KNOWN, PREDICTED))
         names = _NAMES[role]
         title = f"{_of(len(known), counts.known)}{' known' if self.predicts else ''} {names[counts.known != 1]}"
-        table = Table(
-            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
-        )
+        predictions = f"\n{_count_predictions(len(predicted), counts)}" if self.predicts else ""
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.header_style, table.show_header = "dim", bool(known or predicted)
+        if predictions and not known:
+            table.title = f"{title}\n{predictions}"
         table.add_column(names[0], overflow="fold")
         for column in columns:
             table.add_column(column, justify="right" if column in _SHARES else "left")
         for answer in known:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
-        if self.predicts:
-            table.add_row(Text(f"\n{_count_predictions(len(predicted), counts)}", style="bold"))
+        if predictions and known:
+            table.add_row(Text(predictions, style="bold"))
         for answer in predicted:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         return table
@@ -168,10 +170,10 @@ def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType
         max((console.measure(cell).maximum for cell in table.columns[0].cells), default=0) for table in (left, right)
     ]
     room = console.width - GAP - sum(widths) + sum(names)
-    if room < min(sum(names), 2 * LEAST):
+    if room < min(sum(names), 2 * LEAST_NAME):
         return Group(left, "", right)
     if room < sum(names):
-        first = max(LEAST, min(names[0], room - LEAST, room - min(names[1], room // 2)))
+        first = max(LEAST_NAME, min(names[0], room - LEAST_NAME, room - min(names[1], room // 2)))
         left.columns[0].max_width, right.columns[0].max_width = first, room - first
     grid = Table.grid(padding=(0, GAP))
     grid.add_row(left, right)
@@ -189,7 +191,7 @@ def _small(value: float | None) -> Text:
     return Text("" if value is None else f"{value:.2g}")
 
 
-Columns: TypeAlias = Mapping[str, Callable[[Any], Text]]
+TableColumns: TypeAlias = Mapping[str, Callable[[Any], Text]]
 _NAMES: Final = {Role.ENTITY: ("entity", "entities"), Role.CONCEPT: ("concept", "concepts")}
 _DEGREE: Final[dict[str, Callable[[Any], Text]]] = {"degree": lambda answer: _bar(answer.degree)}
 _STATUS: Final[dict[str, Callable[[Any], Text]]] = {"status": lambda answer: Text(answer.status)}
@@ -207,7 +209,7 @@ def _tree(explanation: Explanation) -> Tree:
     shown = ", ".join(explanation.members)
     more = ", ..." if explanation.count > len(explanation.members) else ""
     found = f"\n{explanation.count:,}: {shown}{more}" if explanation.count else "\nnone"
-    tree = Tree(Text(explanation.text).append(found, style="dim"))
+    tree = Tree(Text(explanation.query).append(found, style="dim"))
     for part in explanation.parts:
         if part.parts or part.count != 1:  # a named entity explains itself
             tree.add(_tree(part))

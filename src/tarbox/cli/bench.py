@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,28 +16,15 @@ if TYPE_CHECKING:
     from tarbox.benchmark.sampling import SamplingTask
 
 
-class ProtocolChoice(Enum):
-    """How facts are divided and which answers are asked for."""
-
-    HONEST = "honest"
-    PAPER = "paper"
-
-
-class SplitChoice(Enum):
-    """What decides which assertions are held out."""
-
-    RANDOM = "random"
-    COLUMN = "column"
-
-
 def build(
     kb: Annotated[Path, typer.Argument(metavar="KB", help="A store, made with `tarbox kb build`.")],
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The benchmark folder to write.")],
-    protocol: Annotated[ProtocolChoice, typer.Option(help="honest, or as in the paper.")] = ProtocolChoice.HONEST,
+    protocol: Annotated[Literal["honest", "paper"], typer.Option(help="honest, or as in the paper.")] = "honest",
     split: Annotated[
-        SplitChoice, typer.Option(help="Hold out assertions at random, or as the table's fourth column says.")
-    ] = SplitChoice.RANDOM,
+        Literal["random", "column"],
+        typer.Option(help="Hold out assertions at random, or as the table's fourth column says."),
+    ] = "random",
     train: Annotated[int, typer.Option(help="Training queries per template and level.")] = 10_000,
     valid: Annotated[int, typer.Option(help="Validation queries per template and level.")] = 1_000,
     test: Annotated[int, typer.Option(help="Test queries per template and level.")] = 1_000,
@@ -65,10 +51,10 @@ def build(
     from tarbox.kb.store import open_store
 
     check_kb(kb)
-    chosen = Protocol(protocol.value)
+    chosen = Protocol(protocol)
     options = BenchmarkOptions(
         protocol=chosen,
-        split=SplitBy(split.value),
+        split=SplitBy(split),
         counts=(train, valid, test),
         max_answers=max_answers,
         seed=seed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +12,7 @@ from tarbox.cli.exits import WITH_REJECTED
 
 if TYPE_CHECKING:
     from tarbox.benchmark.summary import BenchmarkSummary
-    from tarbox.evaluation.reports import Table
-
-_SIZES: Final = {"|E|": "entities", "|C|": "concepts", "|R|": "relations"}
+    from tarbox.evaluation.reports import ReportTable
 
 
 def import_benchmark(
@@ -55,7 +53,9 @@ def show_benchmark(
         typer.echo(json.dumps(summary.to_json(), indent=2, ensure_ascii=False))
         return
     splits = dict.fromkeys(group.split for group in summary.groups)
-    typer.echo(to_terminal([_statistics(summary), *(_queries(summary, split) for split in splits)]), nl=False)
+    sizes = ", ".join(f"{count:,} {kind}" for kind, count in summary.counts.items())
+    typer.echo(f"{summary.protocol} protocol; to train on: {sizes}")
+    typer.echo(to_terminal([_queries(summary, split) for split in splits]), nl=False)
     for split, share in summary.hard_concepts.items():
         typer.echo(f"hard concept targets, {split}: {100 * share:.1f}%")
     for level, size in summary.excluded.items():
@@ -64,28 +64,8 @@ def show_benchmark(
         typer.echo(f"{example.template} {example.level}: {example.text}\n    answer: {example.target}")
 
 
-def _statistics(summary: BenchmarkSummary) -> Table:
-    """The columns of the paper's statistics table, each as a row."""
-    from tarbox.evaluation.reports import Table
-
-    parts = summary.partitions
-    rows = (
-        *((title, *[f"{summary.counts[name]:,}"] * len(parts)) for title, name in _SIZES.items()),
-        ("Con-1p", *(f"{part.con_1p:,}" for part in parts)),
-        ("Con-other, each", *(_span(part.con_other) for part in parts)),
-        ("Ent-1p", *(f"{part.ent_1p:,}" for part in parts)),
-        ("Ent-other, each", *(_span(part.ent_other) for part in parts)),
-        ("Sub", *(_count(part.sub) for part in parts)),
-        ("Ins", *(_count(part.ins) for part in parts)),
-        ("NLR-1p", *(f"{part.nlr_1p:,}" for part in parts)),
-        ("NLR-other, each", *(_span(part.nlr_other) for part in parts)),
-    )
-    header = ("as in the paper's table", *(part.split for part in parts))
-    return Table(f"{summary.protocol} protocol", header, rows, rules=frozenset([len(_SIZES)]))
-
-
-def _queries(summary: BenchmarkSummary, split: str) -> Table:
-    from tarbox.evaluation.reports import Table
+def _queries(summary: BenchmarkSummary, split: str) -> ReportTable:
+    from tarbox.evaluation.reports import ReportTable
 
     rows = tuple(
         (
@@ -101,14 +81,4 @@ def _queries(summary: BenchmarkSummary, split: str) -> Table:
         if group.split == split
     )
     header = ("template", "queries", "targets", "known", "easy", "hard", "missing links")
-    return Table(f"{split}: queries and their answers", header, rows)
-
-
-def _span(sizes: tuple[int, int]) -> str:
-    """The number of queries of each other template, or the fewest and the most."""
-    fewest, most = sizes
-    return f"{most:,}" if fewest == most else f"{fewest:,}-{most:,}"
-
-
-def _count(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
+    return ReportTable(f"{split}: queries and their answers", header, rows)

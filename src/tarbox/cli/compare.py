@@ -6,9 +6,8 @@ import json
 import shutil
 import sys
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,22 +23,6 @@ if TYPE_CHECKING:
 _WIDTH = 120
 
 
-class EvaluatedSplit(Enum):
-    """Which queries models are compared on."""
-
-    VALID = "valid"
-    TEST = "test"
-
-
-class PublishedChoice(Enum):
-    """Whose published figures stand beside."""
-
-    AUTO = "auto"
-    YAGO4 = "yago4"
-    DBPEDIA = "dbpedia"
-    NONE = "none"
-
-
 def compare(
     source: Annotated[Path, typer.Argument(metavar="BENCH", help="A benchmark.")],
     *,
@@ -52,7 +35,7 @@ def compare(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each trained model; 3 at first, later as before.")
     ] = None,
-    split: Annotated[EvaluatedSplit | None, typer.Option(help="test where there is one, else valid.")] = None,
+    split: Annotated[Literal["valid", "test"] | None, typer.Option(help="test where there is one, else valid.")] = None,
     templates: Annotated[str | None, typer.Option(help="Compare on these only: 1p,2p,...")] = None,
     queries: Annotated[int, typer.Option(min=0, help="At most so many per template and level (0: all).")] = 0,
     recipe: Annotated[list[str] | None, typer.Option(help="Settings that tarbox ships: NAME or MODEL:NAME.")] = None,
@@ -63,14 +46,16 @@ def compare(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     parallel: Annotated[int, typer.Option(min=1, help="Train so many runs at a time, a process each.")] = 1,
     published: Annotated[
-        PublishedChoice, typer.Option(help="The paper's figures beside; auto: where the benchmark is of its kind.")
-    ] = PublishedChoice.AUTO,
+        Literal["auto", "yago4", "dbpedia", "none"],
+        typer.Option(help="The paper's figures beside; auto: where the benchmark is of its kind."),
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of tables.")] = False,
 ) -> None:
     """Train what is missing, evaluate everything on the same queries, and write tables, a plot and results.json."""
     from tarbox.benchmark.folder import open_benchmark
     from tarbox.cli.compare_progress import Reporter
     from tarbox.cli.places import check_device
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.training.comparison import make_plan
     from tarbox.training.model_specs import Overrides
 
@@ -81,8 +66,9 @@ def compare(
     benchmark = open_benchmark(source)
     selection = _selection(benchmark, split, templates, queries)
     plan = make_plan(output, benchmark, named, parallel)
-    with Reporter(plan.jobs(), parallel) as reporter:
-        comparison = _carry_out(plan, selection, reporter, (parallel, device, published.value))
+    with ProgressLine() as line:
+        reporter = Reporter(plan.jobs(), line, parallel)
+        comparison = _carry_out(plan, selection, reporter, (parallel, device, published))
     _show(comparison, output, as_json)
     if comparison.failed:
         raise typer.Exit(1)
@@ -101,14 +87,14 @@ def _model_specs(models: str | None, ablations: bool, overrides: Overrides, seed
     ]
 
 
-def _selection(benchmark: Benchmark, split: EvaluatedSplit | None, templates: str | None, queries: int) -> Selection:
+def _selection(benchmark: Benchmark, split: str | None, templates: str | None, queries: int) -> Selection:
     from tarbox.evaluation.comparison import Selection
 
     there = [name for name in ("test", "valid") if name in benchmark.filled]
     if not there:
         raise BenchmarkError(f"{benchmark.path} has neither test nor valid queries to compare on")
     chosen = tuple(name.strip() for name in (templates or "").split(",") if name.strip())
-    selection = Selection(there[0] if split is None else split.value, chosen, queries)
+    selection = Selection(split or there[0], chosen, queries)
     selection.of(benchmark.table(selection.split))  # a template that is not there is said before anything is trained
     return selection
 

@@ -1,14 +1,12 @@
-"""How a comparison goes, on stderr: a live line on a terminal, sober lines elsewhere, with the time left for all."""
+"""How a comparison goes, with the time left for all runs."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, TextIO, final
+from typing import final
 
-from tarbox.cli.training_progress import QUIET, duration
+from tarbox.cli.progress_line import ProgressLine, duration
 from tarbox.training.comparison import Began, Ended, Job, ProgressEvent, Ranking, Trained
 from tarbox.training.events import EpochEnded, Event, Ticked, Validated
 
@@ -60,33 +58,19 @@ class Reporter:
     def __init__(
         self,
         jobs: Sequence[Job],
+        line: ProgressLine,
         at_a_time: int = 1,
-        stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream, self._clock = stream or sys.stderr, clock
+        self._line, self._clock = line, clock
         missing = [job for job in jobs if not job.is_finished()]
         self._total, self._done = len(missing), 0
-        self._already = len(jobs) - len(missing)
         self._estimator = Estimator(missing, at_a_time)
         self._running: dict[Job, str] = {}
         self._best: dict[Job, str] = {}
-        self._status: Any = None
-        self._said = clock()
-
-    def __enter__(self) -> Reporter:
-        if self._stream.isatty():
-            from rich.console import Console
-
-            self._status = Console(file=self._stream, highlight=False).status("preparing")
-            self._status.start()
-        if self._already:
-            self._say(f"{self._already} {'run is' if self._already == 1 else 'runs are'} finished already")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._status is not None:
-            self._status.stop()
+        line.doing = "comparing"
+        if already := len(jobs) - len(missing):
+            line.say(f"{already} {'run is' if already == 1 else 'runs are'} finished already")
 
     def __call__(self, event: ProgressEvent) -> None:
         match event:
@@ -94,21 +78,22 @@ class Reporter:
                 self._estimator.begin(event.job, self._clock())
                 self._running[event.job] = "preparing"
                 number = self._done + len(self._running)
-                self._say(f"run {number} of {self._total}: {event.job.name}{', continued' if event.again else ''}")
+                self._line.say(f"run {number} of {self._total}: {event.job.name}{', continued' if event.again else ''}")
             case Trained():
                 self._hear(event.job, event.event)
             case Ended():
                 self._end(event.job, event.failure)
             case Ranking():
-                self._show(f"evaluating {event.name}: {100 * event.done // max(event.total, 1)}%")
+                self._line.show(f"evaluating {event.name}: {100 * event.done // max(event.total, 1)}%")
 
     def _hear(self, job: Job, event: Event) -> None:
         match event:
             case Ticked() | EpochEnded():
-                self._estimator.hear(job, event.seconds_left, self._clock())
+                if event.seconds_left is not None:
+                    self._estimator.hear(job, event.seconds_left, self._clock())
                 epoch = event.epoch + 1 if isinstance(event, Ticked) else event.epoch
                 self._running[job] = f"epoch {epoch}/{job.settings.stopping.epochs}"
-                self._show(self._line())
+                self._line.show(self._words())
             case Validated():
                 if event.best:
                     self._best[job] = f", best validation MRR {100 * event.mrr:.1f}"
@@ -119,26 +104,14 @@ class Reporter:
         self._estimator.end(job, self._clock())
         reached = self._running.pop(job)
         self._done += 1
-        self._say(f"{job.name}: {f'failed: {failure}' if failure else reached + self._best.get(job, '')}{self._rest()}")
+        self._line.say(
+            f"{job.name}: {f'failed: {failure}' if failure else reached + self._best.get(job, '')}{self._rest()}"
+        )
 
-    def _line(self) -> str:
+    def _words(self) -> str:
         runs = "; ".join(f"{job.name}: {where}{self._best.get(job, '')}" for job, where in self._running.items())
         return f"{self._done} of {self._total} runs done; {runs}{self._rest()}"
 
     def _rest(self) -> str:
         left = self._estimator.seconds_left(self._clock())
         return f"; about {duration(left)} left for all" if left and (self._done < self._total) else ""
-
-    def _show(self, line: str) -> None:
-        """On a terminal the line that changes; elsewhere a line now and then."""
-        if self._status is not None:
-            self._status.update(line)
-        elif self._clock() - self._said > QUIET:
-            self._say(line)
-
-    def _say(self, line: str) -> None:
-        self._said = self._clock()
-        if self._status is not None:
-            self._status.console.print(line, markup=False)
-        else:
-            print(line, file=self._stream, flush=True)

@@ -25,7 +25,7 @@ QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
     ),
 )
 SUGGESTED: Final = "Company and uses some (introducedBy some Researcher)"
-CONCEPT: Final = "AIResearcher"
+SUGGESTED_CONCEPT: Final = "AIResearcher"
 
 
 def demo(
@@ -64,7 +64,7 @@ def suggestions(store: Path, run: Path) -> tuple[str, ...]:
     """What a person may try next."""
     return (
         f"tarbox ask {run} '{SUGGESTED}'",
-        f"tarbox concept {run} {CONCEPT}",
+        f"tarbox concept {run} {SUGGESTED_CONCEPT}",
         f"tarbox serve {run}",
         f"tarbox bench build {store} -o bench     # holds facts out, to measure how well they are predicted",
         "tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb && tarbox train my-kb -o my-run",
@@ -75,6 +75,7 @@ def _train(store: Path, run: Path, console: Console) -> Reasoner:
     """Credo on all facts of the store."""
     import shutil
 
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.service.reasoner import Reasoner
     from tarbox.training.session import Listeners, start
@@ -84,7 +85,7 @@ def _train(store: Path, run: Path, console: Console) -> Reasoner:
     console.print("Training the reasoner on all facts ...")
     if run.exists():
         shutil.rmtree(run)
-    with ProgressPrinter() as printer:
-        start(store, run, resolve([read_recipe(RECIPE)]), Listeners([printer]))
+    with ProgressLine() as line:
+        start(store, run, resolve([read_recipe(RECIPE)]), Listeners([ProgressPrinter(line)]))
     console.print(f"Trained {run} in {time.monotonic() - began:.0f} s.\n")
     return Reasoner.load(run)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, assert_never, final
+from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 import typer
 
@@ -22,28 +21,13 @@ if TYPE_CHECKING:
     from tarbox.benchmark.folder import Benchmark
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.calibration import Calibration
-    from tarbox.evaluation.evaluator import Progress, Ranked
+    from tarbox.evaluation.evaluator import Ranked, RankingProgress
     from tarbox.kb.facts import Facts
     from tarbox.models.saved import SavedRun
     from tarbox.models.scorer import Scorer
 
 GIVEN = "given"
 """The protocol of a query file by itself: its known answers are filtered, and every name is a candidate."""
-
-
-class QuerySplit(Enum):
-    """Which queries of a benchmark are evaluated."""
-
-    TRAIN = "train"
-    VALID = "valid"
-    TEST = "test"
-
-
-class CandidateProtocol(Enum):
-    """Which concepts are ranked."""
-
-    HONEST = "honest"
-    PAPER = "paper"
 
 
 @final
@@ -73,10 +57,11 @@ def evaluate(
     bench: Annotated[Path | None, typer.Option(help="Where the benchmark of a run is, if it has moved.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A query table: JSON lines, plain or .gz.")] = None,
     split: Annotated[
-        QuerySplit | None, typer.Option(help="The queries of a benchmark to evaluate; test where there are any.")
+        Literal["train", "valid", "test"] | None,
+        typer.Option(help="The queries of a benchmark to evaluate; test where there are any."),
     ] = None,
     protocol: Annotated[
-        CandidateProtocol | None,
+        Literal["honest", "paper"] | None,
         typer.Option(help="honest leaves top concepts out, paper ranks all; as the benchmark says, if not given."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (fractions between 0 and 1).")] = False,
@@ -92,19 +77,22 @@ def evaluate(
     from tarbox.evaluation.evaluator import rank_table
     from tarbox.evaluation.metrics import Bootstrap, measure
     from tarbox.evaluation.reports import RENDERERS, tabulate, tabulate_calibration, to_json
+    from tarbox.models.saved import is_run, open_run
 
     form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
     check_output(ranks)
     check_plot(plot)
-    evaluated = _choose_model(path, model, check_device(device))
-    task = _open_task(evaluated.source(path, bench, queries), queries, split, protocol)
+    device = check_device(device)
+    run = open_run(path) if is_run(path) else None
+    name = _choose_model(run, model)
+    task = _open_task(_find_queries(run, path, bench, queries), queries, split, protocol)
     _report_unusable(task)
-    scorer = evaluated.scorer(task.facts)
-    with progress_bar(f"ranking with {evaluated.name}", len(task.table)) as advance:
+    scorer = _make_scorer(run, name, task.facts, device)
+    with progress_bar(f"ranking with {name}", len(task.table)) as advance:
         ranked = rank_table(scorer, task.table, task.excluded, advance)
-    _report_left_out(ranked, evaluated.name)
-    results = measure(ranked, evaluated.name, task.protocol, Bootstrap(seed=seed))
-    calibration = _calibrate(scorer, task, evaluated.name)
+    _report_left_out(ranked, name)
+    results = measure(ranked, name, task.protocol, Bootstrap(seed=seed))
+    calibration = _calibrate(scorer, task, name)
     if form == "json":
         typer.echo(json.dumps(to_json(results) | _calibration_json(calibration), indent=2))
     else:
@@ -121,66 +109,44 @@ def evaluate(
         raise typer.Exit(WITH_REJECTED)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class EvaluatedModel:
-    """What is evaluated: a model's name, how it is made for the facts of the task, and the run it comes from."""
-
-    name: str
-    scorer: Callable[[Facts], Scorer]
-    run: SavedRun | None = None
-
-    def source(self, path: Path, bench: Path | None, queries: Path | None) -> Path:
-        """Where the queries come from: a run's own benchmark, or its store where a query table is named."""
-        if self.run is None:
-            if bench is not None:
-                raise ConfigError(f"--bench says where the benchmark of a run is, and {path} is no run. Leave it out.")
-            return path
-        if bench is not None:
-            from tarbox.benchmark.folder import open_benchmark
-
-            self.run.check_benchmark(open_benchmark(bench))
-            return bench
-        return self.run.store.path if queries is not None else self.run.benchmark()
-
-
-def _choose_model(path: Path, model: str | None, device: str) -> EvaluatedModel:
-    """The model of a run, which has no other; the one that is named elsewhere."""
-    found = _open_run(path, device)
-    if found is None:
-        return _untrained(model or "counting")
-    if model not in (None, found.name):
-        raise ConfigError(
-            f"{path} is a run of {found.name}, and no other model can be evaluated from it. "
-            f"Leave out --model {model}, or train it: `tarbox train BENCH -o RUN --model {model}`."
-        )
-    return found
-
-
-def _untrained(model: str) -> EvaluatedModel:
+def _choose_model(run: SavedRun | None, named: str | None) -> str:
+    """The model of a run, which has no other; elsewhere the one that is named, if it needs no training."""
     from tarbox.models.registry import find_model
 
-    kind = find_model(model)
-    if kind.trained:
+    if run is not None:
+        if named not in (None, run.model_name):
+            raise ConfigError(
+                f"{run.path} is a run of {run.model_name}, and no other model can be evaluated from it. "
+                f"Leave out --model {named}, or train it: `tarbox train BENCH -o RUN --model {named}`."
+            )
+        return run.model_name
+    model = named or "counting"
+    if find_model(model).trained:
         raise ConfigError(
             f"{model!r} must be trained first: `tarbox train BENCH -o RUN --model {model}`, then eval RUN"
         )
-    return EvaluatedModel(model, lambda facts: kind.of_arrays(facts, {}, kind.Config(), "cpu"))
+    return model
 
 
-def _open_run(path: Path, device: str) -> EvaluatedModel | None:
-    """The model of a run; none where the path is no run."""
-    from tarbox.models.saved import is_run, open_run
+def _find_queries(run: SavedRun | None, path: Path, bench: Path | None, queries: Path | None) -> Path:
+    """Where the queries come from: a run's own benchmark, or its store where a query table is named."""
+    if run is None:
+        if bench is not None:
+            raise ConfigError(f"--bench says where the benchmark of a run is, and {path} is no run. Leave it out.")
+        return path
+    if bench is not None:
+        from tarbox.benchmark.folder import open_benchmark
 
-    if not is_run(path):
-        return None
-    run = open_run(path)
+        run.check_benchmark(open_benchmark(bench))
+        return bench
+    return run.store.path if queries is not None else run.benchmark()
 
-    def make(facts: Facts) -> Scorer:
-        del facts  # a run has its own
-        return run.scorer(device)
 
-    return EvaluatedModel(run.model_name, make, run)
+def _make_scorer(run: SavedRun | None, model: str, facts: Facts, device: str) -> Scorer:
+    from tarbox.models.registry import find_model
+
+    kind = find_model(model)
+    return run.scorer(device) if run is not None else kind.of_arrays(facts, {}, kind.Config(), device)
 
 
 def _choose_form(asked: Mapping[str, bool]) -> str:
@@ -190,9 +156,7 @@ def _choose_form(asked: Mapping[str, bool]) -> str:
     return chosen[0] if chosen else "terminal"
 
 
-def _open_task(
-    path: Path, queries: Path | None, split: QuerySplit | None, protocol: CandidateProtocol | None
-) -> EvaluationTask:
+def _open_task(path: Path, queries: Path | None, split: str | None, protocol: str | None) -> EvaluationTask:
     from tarbox.benchmark.folder import is_benchmark, open_benchmark
     from tarbox.kb.store import MANIFEST, open_store
     from tarbox.models.saved import what_is_at
@@ -204,8 +168,8 @@ def _open_task(
         if queries is None:
             chosen = _choose_split(benchmark, split)
             # the truth of these queries is the test graph, which nobody should see who evaluates another split
-            calibration = benchmark.calibration() if chosen is QuerySplit.TEST else None
-            return EvaluationTask(facts, benchmark.table(chosen.value), label, excluded, calibration=calibration)
+            calibration = benchmark.calibration() if chosen == "test" else None
+            return EvaluationTask(facts, benchmark.table(chosen), label, excluded, calibration=calibration)
         return _with_queries(facts, queries, label, excluded)
     if not (path / MANIFEST).exists():
         raise StoreMissing(f"{what_is_at(path)}. Name a run, a benchmark, or a store with --queries FILE.")
@@ -215,31 +179,30 @@ def _open_task(
     return _with_queries(facts, queries, *_candidates(protocol, facts, GIVEN, {}))
 
 
-def _choose_split(benchmark: Benchmark, asked: QuerySplit | None) -> QuerySplit:
+def _choose_split(benchmark: Benchmark, asked: str | None) -> str:
     """The split that is asked for, else test, else valid; it must have queries."""
     there = benchmark.filled
-    if asked is None and QuerySplit.TEST.value not in there and QuerySplit.VALID.value in there:
+    if asked is None and "test" not in there and "valid" in there:
         typer.echo("these are the valid queries: the benchmark has no test queries", err=True)
-        return QuerySplit.VALID
-    split = asked or QuerySplit.TEST
-    if split.value not in there:
-        raise BenchmarkError(f"{benchmark.path} has no {split.value} queries; it has: {', '.join(there) or 'none'}")
+        return "valid"
+    split = asked or "test"
+    if split not in there:
+        raise BenchmarkError(f"{benchmark.path} has no {split} queries; it has: {', '.join(there) or 'none'}")
     return split
 
 
 def _candidates(
-    asked: CandidateProtocol | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
+    asked: str | None, facts: Facts, protocol: str, own: Mapping[Level, Ids]
 ) -> tuple[str, Mapping[Level, Ids]]:
     """The protocol's name and who is no candidate: as the benchmark says, unless another protocol is asked for."""
-    match asked:
-        case None:
-            return protocol, own
-        case CandidateProtocol.PAPER:
-            return asked.value, {}
-        case CandidateProtocol.HONEST:
-            return asked.value, own if any(map(len, own.values())) else _top_concepts(facts)
-        case _:
-            assert_never(asked)
+    if asked is None:
+        return protocol, own
+    if asked == "paper":
+        return asked, {}
+    from tarbox.kb.closure import Instances
+
+    top = {Level.CONCEPT: Instances.of(facts).top_concepts()}
+    return asked, own if any(map(len, own.values())) else top
 
 
 def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[Level, Ids]) -> EvaluationTask:
@@ -252,12 +215,6 @@ def _with_queries(facts: Facts, queries: Path, protocol: str, excluded: Mapping[
         first = f": {rejected[0]}" if rejected else ""
         raise BenchmarkError(f"{queries} holds no query of this knowledge base{first}")
     return EvaluationTask(facts, reading.table, protocol, excluded, rejected)
-
-
-def _top_concepts(facts: Facts) -> Mapping[Level, Ids]:
-    from tarbox.kb.closure import Instances
-
-    return {Level.CONCEPT: Instances.of(facts).top_concepts()}
 
 
 def _report_unusable(task: EvaluationTask) -> None:
@@ -313,7 +270,7 @@ def _write_ranks(ranked: Ranked, task: EvaluationTask, path: Path) -> None:
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Progress]:
+def progress_bar(title: str, total: int) -> Iterator[RankingProgress]:
     """A bar on stderr with an estimate of the time left; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -120,7 +120,7 @@ class NameCompleter(Completer):
             return
         yield from _keywords(word)
         for found in complete(self._kb, word, expected_role(before[: len(before) - len(word)]), COMPLETIONS_SHOWN):
-            yield Completion(found.name, -len(word), display_meta=f"{found.role}: {found.label}")
+            yield Completion(found.name, -len(word), display_meta=f"{found.role.value}: {found.label}")
 
 
 def word_before(text: str) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -18,23 +17,6 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "credo"
 """The model that is trained where none is named."""
-
-
-class Without(Enum):
-    """The tasks that an ablation leaves out."""
-
-    SUBSUMPTION = "subsumption"
-    INSTANTIATION = "instantiation"
-    ENTITY = "entity"
-    CONCEPT = "concept"
-
-
-class PrecisionChoice(Enum):
-    """How exactly the device calculates."""
-
-    FLOAT32 = "float32"
-    TF32 = "tf32"
-    BF16 = "bf16"
 
 
 def train(
@@ -50,11 +32,13 @@ def train(
     recipe: Annotated[str | None, typer.Option(help="Settings that tarbox ships: academia, biomed, yago4, ...")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings as TOML.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value; may be repeated.")] = None,
-    without: Annotated[list[Without] | None, typer.Option(help="Leave a task out; may be repeated.")] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave a task out: subsumption, instantiation, entity or concept; may be repeated."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
-    precision: Annotated[PrecisionChoice | None, typer.Option(help="tf32 if not given.")] = None,
-    compile_: Annotated[bool, typer.Option("--compile", help="Use torch.compile: slower start, faster steps.")] = False,
+    precision: Annotated[Literal["float32", "tf32", "bf16"] | None, typer.Option(help="tf32 if not given.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Everything random comes from it.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Train so many runs, into folders seed-0, seed-1, ...")] = 1,
 ) -> None:
@@ -63,9 +47,7 @@ def train(
     if device is not None:
         hardware["device"] = device
     if precision is not None:
-        hardware["precision"] = precision.value
-    if compile_:
-        hardware["compile"] = True
+        hardware["precision"] = precision
     options: dict[str, object] = {"hardware": hardware} if hardware else {}
     if resume:
         if [model, recipe, config, without, seed] != [None] * 5:
@@ -77,7 +59,7 @@ def train(
     if [model, recipe, config] == [None] * 3:
         model = DEFAULT
     if without:
-        options["objective"] = {"without": [task.value for task in without]}
+        options["objective"] = {"without": without}
     if seed is not None:
         options["seed"] = seed
     tables = _tables(recipe, config, set_ or [], model)
@@ -104,6 +86,7 @@ def _tables(recipe: str | None, config: Path | None, assignments: list[str], mod
 def _start(source: Path, output: Path, tables: list[Table], model: str | None, seeds: int) -> None:
     from dataclasses import replace
 
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.training.session import Listeners, start
     from tarbox.training.settings import check_ablations, resolve
@@ -113,14 +96,15 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
     ended: dict[int, State] = {}
     for number in range(settings.seed, settings.seed + seeds):
         folder = output if seeds == 1 else output / f"seed-{number}"
-        with ProgressPrinter() as printer:
-            ended[number] = start(source, folder, replace(settings, seed=number), Listeners([printer]))
+        with ProgressLine() as line:
+            ended[number] = start(source, folder, replace(settings, seed=number), Listeners([ProgressPrinter(line)]))
         _report(folder, ended[number])
     if seeds > 1:
         _summarise(output, ended)
 
 
 def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:
+    from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.training_progress import ProgressPrinter
     from tarbox.core.config import merge
     from tarbox.models.saved import open_run
@@ -130,8 +114,8 @@ def _resume(output: Path, source: Path | None, assignments: list[str], options: 
     if not output.exists():
         raise ConfigError(f"there is no run at {output} to resume")
     changes = merge(read_assignments(assignments, open_run(output).model_name), options)
-    with ProgressPrinter() as printer:
-        state = resume(output, changes, Listeners([printer]), source)
+    with ProgressLine() as line:
+        state = resume(output, changes, Listeners([ProgressPrinter(line)]), source)
     _report(output, state)
 
 

@@ -20,9 +20,8 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.benchmark.tables import NO_TEMPLATE, Batch, Lists, QueryTable
+from tarbox.benchmark.tables import NO_TEMPLATE, Batch, Lists, QueryTable, in_order
 from tarbox.core.ids import Level
-from tarbox.evaluation.metrics import in_order
 from tarbox.kb.facts import Ids
 from tarbox.kb.rows import Rows, pair_keys
 from tarbox.models.scorer import Predictor

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tarbox.benchmark.tables import in_order
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import BEST, BINS, WIDTHS, Bin, Calibration, Reliability
-from tarbox.evaluation.metrics import in_order
 from tarbox.evaluation.plots import COLOURS, GRID_COLOUR, INK, new_figure, save_figure
 
 if TYPE_CHECKING:

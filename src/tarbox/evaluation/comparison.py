@@ -15,10 +15,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.tables import NO_TEMPLATE, QueryTable
+from tarbox.benchmark.tables import QueryTable, in_order
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.evaluation.metrics import METRICS, Results, in_order
+from tarbox.evaluation.metrics import METRICS, Results
 from tarbox.evaluation.reports import to_json
 
 SHOWN_METRICS: Final = ("mrr", "hits@3")
@@ -42,13 +42,10 @@ class Selection:
 
     def of(self, table: QueryTable) -> QueryTable:
         """The chosen queries, those of a template evenly spaced."""
-        groups: dict[tuple[str, str], list[int]] = {}
-        for place, (level, name) in enumerate(zip(table.texts("level"), table.texts("template"), strict=True)):
-            groups.setdefault((level or "", name or NO_TEMPLATE), []).append(place)
+        groups = table.groups()
         self._check({name for _, name in groups})
         kept = [places for (_, name), places in groups.items() if not self.templates or name in self.templates]
-        thinned = [_evenly(places, self.queries) for places in kept]
-        return table.take(np.sort(np.concatenate(thinned)))
+        return table.take(np.sort(np.concatenate(kept))).thinned(self.queries)
 
     def _check(self, there: set[str]) -> None:
         if not there:
@@ -58,13 +55,6 @@ class Selection:
                 raise BenchmarkError(
                     f"no {self.split} queries of template {name!r}; there are {', '.join(in_order(there))}"
                 )
-
-
-def _evenly(places: Sequence[int], wanted: int) -> Any:
-    chosen = np.array(places, np.int64)
-    if not wanted or wanted >= len(places):
-        return chosen
-    return chosen[np.linspace(0, len(places) - 1, wanted).astype(np.int64)]
 
 
 @final
@@ -249,9 +239,8 @@ def _without_runs(record: dict[str, Any]) -> dict[str, Any]:
 def count_queries(table: QueryTable) -> dict[str, dict[str, int]]:
     """How many queries a table has, by level and template."""
     counts: dict[str, dict[str, int]] = {}
-    for level, name in zip(table.texts("level"), table.texts("template"), strict=True):
-        of_level = counts.setdefault(level or "", {})
-        of_level[name or NO_TEMPLATE] = of_level.get(name or NO_TEMPLATE, 0) + 1
+    for (level, name), places in table.groups().items():
+        counts.setdefault(level.value, {})[name] = len(places)
     return counts
 
 

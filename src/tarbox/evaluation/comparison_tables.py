@@ -21,7 +21,7 @@ from tarbox.evaluation.comparison import (
     columns,
     common_templates,
 )
-from tarbox.evaluation.reports import DEVIATION, Table, fold_columns, to_latex, to_markdown, to_rich
+from tarbox.evaluation.reports import DEVIATION, ReportTable, fold_columns, to_latex, to_markdown, to_rich
 
 AVERAGE_HEADING: Final = "avg"
 """As the paper writes it: columns are many."""
@@ -36,7 +36,7 @@ NAMES: Final = MappingProxyType({"mrr": "MRR", "hits@3": "Hit@3"})
 ANSWERS: Final = MappingProxyType({Level.CONCEPT: "TBox answers (concepts)", Level.ENTITY: "ABox answers (entities)"})
 
 
-def tabulate_comparison(comparison: Comparison) -> list[Table]:
+def tabulate_comparison(comparison: Comparison) -> list[ReportTable]:
     """All tables: those of all models, then those of each model that has ablations."""
     tables = [
         _table(f"{ANSWERS[level]}, {NAMES[metric]}", comparison.main_rows(), level, metric)
@@ -100,7 +100,7 @@ def comparison_terminal(comparison: Comparison, width: int, colour: bool = False
     return shown.getvalue()
 
 
-def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> Table:
+def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> ReportTable:
     ordered = [*(row for row in rows if not row.published), *(row for row in rows if row.published)]
     templates = columns(ordered, level)
     differ = _differ(ordered, level)
@@ -121,7 +121,7 @@ def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> T
     header = ("model", *templates, AVERAGE_HEADING, *([COMMON] if differ else []))
     shown = tuple((_name(row, ordered), *map(_cell, line)) for row, line in zip(ordered, cells, strict=True))
     rules = frozenset([competing.index(False)]) if False in competing else frozenset[int]()
-    return Table(title, header, shown, bold, rules)
+    return ReportTable(title, header, shown, bold, rules)
 
 
 def _differ(rows: Sequence[TableRow], level: Level) -> bool:

@@ -15,7 +15,7 @@ from tarbox.evaluation.ranks import NO_IDS, Ranks, filtered_ranks
 from tarbox.kb.arrays import Ids, Places
 from tarbox.models.scorer import Scorer
 
-Progress = Callable[[int], object]
+RankingProgress = Callable[[int], object]
 """Called with the number of queries that were just ranked."""
 
 NO_EXCLUSIONS: Final[Mapping[Level, Ids]] = MappingProxyType({})
@@ -44,7 +44,7 @@ def rank_table(
     scorer: Scorer,
     table: QueryTable,
     excluded: Mapping[Level, Ids] = NO_EXCLUSIONS,
-    progress: Progress = lambda _: None,
+    progress: RankingProgress = lambda _: None,
     cells: int = _SCORES_AT_A_TIME,
 ) -> Ranked:
     """Rank every target of `table`, but for queries that the model has no meaning for.

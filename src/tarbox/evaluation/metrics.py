@@ -14,12 +14,11 @@ from typing import Final, final
 
 import numpy as np
 
-from tarbox.benchmark.tables import NO_TEMPLATE
+from tarbox.benchmark.tables import NO_TEMPLATE, in_order
 from tarbox.core.ids import Level
 from tarbox.evaluation.evaluator import Ranked
 from tarbox.evaluation.ranks import Ranks
 from tarbox.kb.arrays import Doubles, Flags
-from tarbox.query.templates import TEMPLATES
 
 METRICS: Final[Mapping[str, Callable[[Ranks], Doubles]]] = MappingProxyType(
     {
@@ -160,9 +159,3 @@ def _summary(groups: Sequence[Doubles], draws: Sequence[Doubles]) -> MetricSumma
         sum(len(group) for group in groups),
         (float(low), float(high)),
     )
-
-
-def in_order(names: set[str]) -> list[str]:
-    """Template names in the literature's order, then the others by name."""
-    known = [name for name in TEMPLATES if name in names]
-    return known + sorted(names - set(known))

@@ -23,7 +23,7 @@ from tarbox.core.ids import Level
 from tarbox.evaluation.comparison import TableRow
 from tarbox.kb.vocabulary import Vocabulary
 
-AUTO: Final = "auto"
+MATCHING: Final = "auto"
 NONE: Final = "none"
 COMPARABLE: Final = ("paper", "imported")
 """The protocols whose figures are of the paper's kind."""
@@ -96,12 +96,12 @@ def choose_published(asked: str, benchmark: Benchmark) -> Published | None:
     datasets = read_published()
     if asked == NONE:
         return None
-    if asked == AUTO:
+    if asked == MATCHING:
         if benchmark.protocol not in COMPARABLE:
             return None
         return next((found for found in datasets.values() if matches(found, benchmark.store.facts.vocabulary)), None)
     if asked not in datasets:
-        raise ConfigError(f"nothing is published about {asked!r}; choose {', '.join(datasets)}, {AUTO} or {NONE}")
+        raise ConfigError(f"nothing is published about {asked!r}; choose {', '.join(datasets)}, {MATCHING} or {NONE}")
     return datasets[asked]
 
 

@@ -32,7 +32,7 @@ _LATEX: Final = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
 
 @final
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A title, a header and rows of text, the first column to the left and the rest to the right.
 
     `bold` are cells (row, column) that stand out; `rules` are rows with a line above them. A cell such as `34.9 ± 0.4`
@@ -46,7 +46,7 @@ class Table:
     rules: frozenset[int] = frozenset()
 
 
-def tabulate(results: Results) -> list[Table]:
+def tabulate(results: Results) -> list[ReportTable]:
     """The tables of one model: per level the templates, then each way of telling answers apart."""
     tables = []
     for level, found in results.levels.items():
@@ -57,7 +57,7 @@ def tabulate(results: Results) -> list[Table]:
     return tables
 
 
-def tabulate_calibration(calibration: Calibration) -> Table:
+def tabulate_calibration(calibration: Calibration) -> ReportTable:
     """Per level and template, then all together: what degrees say and what is true. Unlike ranks, not times 100."""
     named = [
         (f"{level.value} {name}", found)
@@ -67,7 +67,7 @@ def tabulate_calibration(calibration: Calibration) -> Table:
     rows = tuple(_reliability_cells(name, found) for name, found in (*named, (ALL, calibration.overall)))
     header = ("template", "queries", "predictions", "degree", "true", "ECE", "Brier")
     title = f"{calibration.model}, calibration of the {BEST} best predictions"
-    return Table(title, header, rows, rules=frozenset([len(named)]))
+    return ReportTable(title, header, rows, rules=frozenset([len(named)]))
 
 
 def to_json(results: Results) -> dict[str, Any]:
@@ -82,17 +82,17 @@ def from_json(record: Mapping[str, Any]) -> Results:
     return Results(record["model"], record["protocol"], levels, record["outside"])
 
 
-def to_markdown(tables: Sequence[Table]) -> str:
+def to_markdown(tables: Sequence[ReportTable]) -> str:
     """Tables in Markdown, each under its title."""
     return "\n\n".join(map(_markdown, tables)) + "\n"
 
 
-def to_latex(tables: Sequence[Table]) -> str:
+def to_latex(tables: Sequence[ReportTable]) -> str:
     """Tables in LaTeX; they need the package booktabs."""
     return "\n\n".join(map(_latex, tables)) + "\n"
 
 
-def to_terminal(tables: Sequence[Table], width: int | None = None) -> str:
+def to_terminal(tables: Sequence[ReportTable], width: int | None = None) -> str:
     """Tables for a terminal, without colour."""
     from rich.console import Console
 
@@ -104,7 +104,7 @@ def to_terminal(tables: Sequence[Table], width: int | None = None) -> str:
     return shown.getvalue()
 
 
-def to_rich(table: Table) -> Any:
+def to_rich(table: ReportTable) -> Any:
     """The table as a `rich.table.Table`."""
     from rich import box
     from rich.table import Table as RichTable
@@ -121,7 +121,7 @@ def to_rich(table: Table) -> Any:
     return made
 
 
-def fold_columns(table: Table, width: int) -> list[Table]:
+def fold_columns(table: ReportTable, width: int) -> list[ReportTable]:
     """The table in parts of at most `width` characters, as even as can be; each has the first column, none is cut."""
     sizes = [
         3 + max(len(part) for row in (table.header, *table.rows) for part in _lines(row[at], at))
@@ -140,14 +140,14 @@ def _lines(cell: str, column: int) -> list[str]:
     return [cell] if column == 0 else cell.replace(DEVIATION, "\n±").split("\n")
 
 
-def _only(table: Table, columns: Sequence[int]) -> Table:
+def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
     """The given columns."""
     bold = frozenset((row, columns.index(at)) for row, at in table.bold if at in columns)
     rows = tuple(tuple(row[at] for at in columns) for row in table.rows)
-    return Table(table.title, tuple(table.header[at] for at in columns), rows, bold, table.rules)
+    return ReportTable(table.title, tuple(table.header[at] for at in columns), rows, bold, table.rules)
 
 
-RENDERERS: Final[Mapping[str, Callable[[Sequence[Table]], str]]] = MappingProxyType(
+RENDERERS: Final[Mapping[str, Callable[[Sequence[ReportTable]], str]]] = MappingProxyType(
     {"terminal": to_terminal, "markdown": to_markdown, "latex": to_latex}
 )
 
@@ -178,10 +178,10 @@ def ranks_text(ranked: Ranked, vocabulary: Vocabulary, lines_of_json: bool) -> s
     return "".join("\t".join(cell.replace("\t", r"\t") for cell in row) + "\n" for row in (header, *rows))
 
 
-def _template_table(title: str, board: Scoreboard) -> Table:
+def _template_table(title: str, board: Scoreboard) -> ReportTable:
     rows = [_cells(name, summary) for name, summary in board.templates.items()]
     header = ("template", "queries", "MRR", "95% interval", *(HEADINGS[name] for name in METRICS if name != "mrr"))
-    return Table(title, header, (*rows, _cells(AVERAGE, board.average)), rules=frozenset([len(rows)]))
+    return ReportTable(title, header, (*rows, _cells(AVERAGE, board.average)), rules=frozenset([len(rows)]))
 
 
 def _reliability_cells(name: str, found: Reliability) -> tuple[str, ...]:
@@ -190,10 +190,10 @@ def _reliability_cells(name: str, found: Reliability) -> tuple[str, ...]:
     return (name, f"{found.queries:,}", f"{found.n:,}", *shown)
 
 
-def _part_table(title: str, part: str, boards: Mapping[str, Scoreboard]) -> Table:
+def _part_table(title: str, part: str, boards: Mapping[str, Scoreboard]) -> ReportTable:
     rows = tuple(_cells(name, board.average) for name, board in boards.items())
     header = (part, "queries", "MRR", "95% interval", *(HEADINGS[name] for name in METRICS if name != "mrr"))
-    return Table(title, header, rows)
+    return ReportTable(title, header, rows)
 
 
 def _cells(name: str, summary: MetricSummary) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def _summary_of(record: Mapping[str, Any]) -> MetricSummary:
     return MetricSummary({metric: record[metric] for metric in METRICS}, record["n"], (low, high))
 
 
-def _markdown(table: Table) -> str:
+def _markdown(table: ReportTable) -> str:
     rules = ["---", *["---:"] * (len(table.header) - 1)]
     rows = [
         [f"**{cell}**" if (number, at) in table.bold else cell for at, cell in enumerate(row)]
@@ -249,7 +249,7 @@ def _markdown(table: Table) -> str:
     return f"**{table.title}**\n\n" + "\n".join(lines)
 
 
-def _latex(table: Table) -> str:
+def _latex(table: ReportTable) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",

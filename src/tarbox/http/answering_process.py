@@ -19,7 +19,7 @@ from typing import Final, TypeVar, final
 from tarbox.core.errors import TarboxError
 from tarbox.http.replies import Asked, Replies
 from tarbox.http.settings import Bounds
-from tarbox.http.wire import Frames, Outcome, read_questions, write_replies
+from tarbox.http.wire import Frames, ReplyOrError, read_questions, write_replies
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question, open_answerer, warm_up
 
@@ -77,7 +77,7 @@ class Worker:
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
         self._shapes: dict[Query, dict[int, tuple[Asked, Question]]] = {}  # that of the longest waiting first
-        self._wrong: list[tuple[int, Outcome]] = []
+        self._wrong: list[tuple[int, ReplyOrError]] = []
 
     @property
     def has_work(self) -> bool:
@@ -99,7 +99,7 @@ class Worker:
                     del self._shapes[shape]
         return bool(forgotten)
 
-    def work(self) -> list[tuple[int, Outcome]]:
+    def work(self) -> list[tuple[int, ReplyOrError]]:
         """Replies to what could not be read, and to those of the shape that has waited longest."""
         outcomes, self._wrong = self._wrong, []
         if not self._shapes:
@@ -111,7 +111,7 @@ class Worker:
         numbers, batch = zip(*waiting[:MOST_AT_ONCE], strict=True)
         return outcomes + list(zip(numbers, self._answer(batch), strict=True))
 
-    def _answer(self, batch: Sequence[tuple[Asked, Question]]) -> Sequence[Outcome]:
+    def _answer(self, batch: Sequence[tuple[Asked, Question]]) -> Sequence[ReplyOrError]:
         """Where a call fails, each is asked alone, so that the failure reaches the one who asked."""
         outcome = guarded(self._replies.answer, batch)
         if not isinstance(outcome, TarboxError):

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from tarbox.core.errors import TarboxError
 from tarbox.http.dispatcher import Dispatcher
-from tarbox.http.guard import Guard, Load
+from tarbox.http.guard import Guard
 from tarbox.http.kb_page import kb_page
 from tarbox.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from tarbox.http.metrics import Metrics
@@ -45,7 +45,7 @@ def create_app(
     """The whole application over one answerer, warmed up and ready to be served; `worker` answers, once it can."""
     settings = settings or ServerSettings()
     warm_up(answerer)
-    metrics, load = Metrics(__version__, [worker.process] if worker else []), Load()
+    metrics = Metrics(__version__, [worker.process] if worker else [])
     dispatcher = Dispatcher(answerer, settings.bounds, metrics, worker)
 
     @asynccontextmanager
@@ -64,16 +64,16 @@ def create_app(
     )
     app.include_router(api(dispatcher, kb_page(answerer, settings.bounds)))
     app.include_router(sparql(dispatcher, settings.bounds))
-    _add_operations(app, dispatcher, metrics, load)
+    _add_operations(app, dispatcher, metrics)
     _add_problems(app, dispatcher.kb.title)
     _describe(app, with_key=settings.api_key is not None)
     app.router.routes.extend(page_routes())
     if settings.origins:
         app.add_middleware(CORSMiddleware, allow_origins=settings.origins, allow_headers=["X-API-Key", "Authorization"])
-    return Guard(QuickAnswers(app, dispatcher), settings, metrics, load, security_headers(bool(settings.origins)))
+    return Guard(QuickAnswers(app, dispatcher), settings, metrics, security_headers(bool(settings.origins)))
 
 
-def _add_operations(app: FastAPI, dispatcher: Dispatcher, metrics: Metrics, load: Load) -> None:
+def _add_operations(app: FastAPI, dispatcher: Dispatcher, metrics: Metrics) -> None:
     """The routes for those who run the server."""
     health_reply = {"status": "ok", "title": dispatcher.kb.title, "version": __version__}
 
@@ -87,7 +87,7 @@ def _add_operations(app: FastAPI, dispatcher: Dispatcher, metrics: Metrics, load
     @app.get("/metrics", responses={**text, **failures()}, response_class=Response, operation_id="metrics")
     async def show_metrics() -> Response:
         """Counts and times for Prometheus."""
-        return Response(metrics.render(load.in_flight), media_type=METRICS_TYPE)
+        return Response(metrics.render(), media_type=METRICS_TYPE)
 
 
 def _add_problems(app: FastAPI, title: str) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import hmac
 import time
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 from starlette.datastructures import Headers
@@ -27,25 +26,16 @@ _CLOSE: Final = {"Connection": "close"}
 
 
 @final
-@dataclass(slots=True)
-class Load:
-    """How many requests are worked on now."""
-
-    in_flight: int = 0
-
-
-@final
 class Guard:
     """The outermost layer of the application; `headers` go with every reply that does not set them itself."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, load: Load, headers: Sequence[tuple[str, str]]
+        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, headers: Sequence[tuple[str, str]]
     ) -> None:
         self._app = app
         self._settings = settings
         self._bounds = settings.bounds
         self._metrics = metrics
-        self._load = load
         self._headers = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._names = frozenset(name for name, _ in self._headers)
 
@@ -75,17 +65,17 @@ class Guard:
             except TimeoutError:
                 detail = f"The request did not arrive within {self._bounds.reading:g} seconds."
                 refusal = problem("slow-request", detail, _CLOSE)
-        if refusal is None and self._load.in_flight >= self._bounds.concurrent:
+        if refusal is None and self._metrics.in_flight >= self._bounds.concurrent:
             detail = f"The server works on {self._bounds.concurrent:,} requests already, its limit. Ask again soon."
             refusal = problem("busy", detail, {"Retry-After": "1"})
         if refusal is not None:
             await refusal(scope, receive, reply)
             return
-        self._load.in_flight += 1
+        self._metrics.in_flight += 1
         try:
             await self._work(scope, _Replay(body, receive), reply)
         finally:
-            self._load.in_flight -= 1
+            self._metrics.in_flight -= 1
 
     async def _work(self, scope: Scope, receive: _Replay, reply: _Reply) -> None:
         try:

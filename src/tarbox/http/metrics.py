@@ -47,7 +47,7 @@ class Metrics:
 
     >>> metrics = Metrics("0.1")
     >>> metrics.note_request("/health", 200, 0.002)
-    >>> 'tarbox_requests_total{route="/health",status="200"} 1' in metrics.render(0)
+    >>> 'tarbox_requests_total{route="/health",status="200"} 1' in metrics.render()
     True
     """
 
@@ -59,6 +59,8 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, _Histogram] = {}
         self._batches = _Histogram(_SIZES)
+        self.in_flight = 0
+        """Requests that are worked on now; the event loop alone changes it."""
 
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
@@ -70,16 +72,16 @@ class Metrics:
         with self._lock:
             self._batches.note(size)
 
-    def render(self, in_flight: int) -> str:
-        """The text that Prometheus reads; `in_flight` requests are worked on."""
+    def render(self) -> str:
+        """The text that Prometheus reads."""
         with self._lock:
-            return "\n".join(self._lines(in_flight)) + "\n"
+            return "\n".join(self._lines()) + "\n"
 
-    def _lines(self, in_flight: int) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         yield from _head("tarbox_build_info", "gauge", "The version that runs.")
         yield f'tarbox_build_info{{version="{self._version}"}} 1'
         yield from _head("tarbox_requests_in_flight", "gauge", "Requests that are worked on.")
-        yield f"tarbox_requests_in_flight {in_flight}"
+        yield f"tarbox_requests_in_flight {self.in_flight}"
         yield from _head("tarbox_requests_total", "counter", "Requests answered, by route and status.")
         for (route, status), number in sorted(self._requests.items()):
             yield f'tarbox_requests_total{{route="{route}",status="{status}"}} {number}'

@@ -49,7 +49,7 @@ class Replies:
     def __init__(self, answerer: Answerer, bounds: Bounds) -> None:
         self.answerer = answerer
         self.kb = answerer.kb
-        self.naming = Naming(answerer.kb)
+        self.naming = AnswerNames(answerer.kb)
         self._most = {False: bounds.query, True: bounds.sparql}
         self._limits = {sparql: replace(DEFAULT_LIMITS, characters=most) for sparql, most in self._most.items()}
 
@@ -122,7 +122,7 @@ class Replies:
 
 
 @final
-class Naming:
+class AnswerNames:
     """Names as queries write them and as people read them, and answers as JSON; what is said often is kept.
 
     Numbers have seven digits, as many as models compute with; all of a double's would take three times as long.

@@ -11,34 +11,31 @@ from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from tarbox.core.errors import NameLookupError
-from tarbox.core.ids import Role
+from tarbox.core.ids import Level, Role
 from tarbox.http.dispatcher import Dispatcher as Desk
 from tarbox.http.problems import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from tarbox.http.problems import Problem, Refusal, problem
 from tarbox.http.replies import encode
 from tarbox.http.schemas import (
     FIGURE_1,
-    LEAST,
-    MOST,
-    ORDERED,
+    K_MEANING,
+    MIN_DEGREE_MEANING,
+    ORDER_MEANING,
     AnswerReply,
     AnswerRequest,
-    CompletionItem,
     ConceptReply,
     DrawingReply,
-    ExplanationReply,
     KnowledgeBaseReply,
     Language,
-    LevelName,
-    RoleName,
 )
 from tarbox.http.settings import MOST_ANSWERS
-from tarbox.service.completion import complete
+from tarbox.service.completion import Completion, complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
+from tarbox.service.explanations import Support
 from tarbox.service.ordering import Order
 
-JSON: Final = "application/json"
+JSON_TYPE: Final = "application/json"
 _PROBLEM: Final = {"model": Problem, "content": {MEDIA_TYPE: {}}}
 LONGEST_NAME: Final = 2_000
 
@@ -53,14 +50,14 @@ def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def json_reply(content: Any) -> Response:
-    return Response(content if isinstance(content, bytes) else encode(content), media_type=JSON)
+    return Response(content if isinstance(content, bytes) else encode(content), media_type=JSON_TYPE)
 
 
 def takes_json(request: Request) -> None:
     """Refuses a body of another media type; curl sends forms unless it is told otherwise."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != JSON and not (media.startswith("application/") and media.endswith("+json")):
-        raise Refusal(problem("media-type", f"Send the question as {JSON}.", {"Accept-Post": JSON}))
+    if media != JSON_TYPE and not (media.startswith("application/") and media.endswith("+json")):
+        raise Refusal(problem("media-type", f"Send the question as {JSON_TYPE}.", {"Accept-Post": JSON_TYPE}))
 
 
 def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
@@ -78,9 +75,9 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     async def answer(
         query: Text,
         language: Language = Language.MANCHESTER,
-        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=MOST)] = 10,
-        order: Annotated[Order, Query(description=ORDERED)] = Order.DESCRIPTIVE,
-        min_degree: Annotated[float, Query(ge=0, le=1, description=LEAST)] = MIN_DEGREE,
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description=K_MEANING)] = 10,
+        order: Annotated[Order, Query(description=ORDER_MEANING)] = Order.DESCRIPTIVE,
+        min_degree: Annotated[float, Query(ge=0, le=1, description=MIN_DEGREE_MEANING)] = MIN_DEGREE,
     ) -> Response:
         """Answer a query with entities and with the concepts that describe them."""
         return json_reply(await desk.answer(query, k, language is Language.SPARQL, order, min_degree))
@@ -99,19 +96,19 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
 
 
 def _add_queries(router: APIRouter, desk: Desk) -> None:
-    def explained(query: str, answer: str, level: LevelName) -> bytes | Response:
+    def explained(query: str, answer: str, level: Level) -> bytes | Response:
         tree = desk.replies.read(query)
         try:
-            support = desk.answerer.explain(tree, answer, Role(level.value))
+            support = desk.answerer.explain(tree, answer, level.role)
         except NameLookupError as error:
             return problem("unknown-name", str(error), candidates=list(error.candidates))
         return encode(asdict(support))
 
-    @router.get("/explain", response_model=ExplanationReply, responses=failures(404), operation_id="explain")
+    @router.get("/explain", response_model=Support, responses=failures(404), operation_id="explain")
     async def explain(
         query: Text,
         answer: Annotated[str, Query(description="The answer's IRI in N-Triples form.", max_length=LONGEST_NAME)],
-        level: LevelName = LevelName.ENTITY,
+        level: Level = Level.ENTITY,
     ) -> Response:
         """Show the facts that carry one answer."""
         found = await desk.work(explained, query, answer, level)
@@ -135,14 +132,14 @@ def _add_names(router: APIRouter, desk: Desk, kb_content: Mapping[str, Any]) -> 
         """Describe the knowledge base, with example questions that have answers."""
         return json_reply(about)
 
-    def completed(prefix: str, role: RoleName | None, limit: int) -> bytes:
-        found = complete(desk.kb, prefix, Role(role.value) if role else None, limit)
-        return encode([asdict(completion) for completion in found])
+    def completed(prefix: str, role: Role | None, limit: int) -> bytes:
+        found = complete(desk.kb, prefix, role, limit)
+        return encode([asdict(completion) | {"role": completion.role.value} for completion in found])
 
-    @router.get("/complete", response_model=list[CompletionItem], responses=failures(), operation_id="complete")
+    @router.get("/complete", response_model=list[Completion], responses=failures(), operation_id="complete")
     async def complete_prefix(
         prefix: Annotated[str, Query(max_length=200, description="The first letters of a name or label.")],
-        role: RoleName | None = None,
+        role: Role | None = None,
         limit: Annotated[int, Query(ge=1, le=100)] = 10,
     ) -> Response:
         """Find names that a few letters may begin, small typing errors forgiven."""

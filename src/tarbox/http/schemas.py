@@ -1,4 +1,5 @@
-"""What requests and replies look like: the models behind the OpenAPI description."""
+"""What requests and replies look like, where the service has no type of its own for it: the models behind the OpenAPI
+description."""
 
 from __future__ import annotations
 
@@ -9,17 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tarbox.http.settings import MOST_ANSWERS
 from tarbox.service.answers import AnswerCounts, Answers
+from tarbox.service.concept_pages import ConceptLine
 from tarbox.service.degrees import MIN_DEGREE
+from tarbox.service.examples import Example
 from tarbox.service.ordering import Order
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 _NS = "https://tarbox.example/academia#"
-ORDERED = (
+ORDER_MEANING = (
     "The order of the concepts, known and predicted ones each: by coverage times specificity, by degree, or by the "
     "paper's Jensen-Shannon similarity."
 )
-MOST = "How many answers of each kind: so many known ones, and so many predicted ones."
-LEAST = (
+K_MEANING = "How many answers of each kind: so many known ones, and so many predicted ones."
+MIN_DEGREE_MEANING = (
     "The least degree of a prediction that is listed, where degrees are probabilities; predictions below it, down to "
     "0.01, are counted."
 )
@@ -32,30 +35,15 @@ class Language(StrEnum):
     SPARQL = "sparql"
 
 
-class LevelName(StrEnum):
-    """Which list an answer stands in."""
-
-    ENTITY = "entity"
-    CONCEPT = "concept"
-
-
-class RoleName(StrEnum):
-    """What a name is used as."""
-
-    ENTITY = "entity"
-    CONCEPT = "concept"
-    RELATION = "relation"
-
-
 class AnswerRequest(BaseModel):
     """A question."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
     query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
     language: Language = Language.MANCHESTER
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=MOST, strict=True)
-    order: Order = Field(Order.DESCRIPTIVE, description=ORDERED)
-    min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=LEAST)
+    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=K_MEANING, strict=True)
+    order: Order = Field(Order.DESCRIPTIVE, description=ORDER_MEANING)
+    min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=MIN_DEGREE_MEANING)
 
 
 class EntityItem(BaseModel):
@@ -148,40 +136,6 @@ class AnswerReply(BaseModel):
     milliseconds: float
 
 
-class Node(BaseModel):
-    id: str
-    kind: Literal["entity", "variable", "concept", "answer"]
-    label: str
-    iri: str | None = None
-
-
-class Edge(BaseModel):
-    """A fact, from the node `source` to the node `target`; `step` is its place in the steps, from zero.
-
-    `degree` is 1 for a known fact, for a predicted one its probability; null where the model has no probabilities.
-    """
-
-    source: str
-    target: str
-    label: str
-    status: Literal["known", "predicted"]
-    step: int
-    degree: float | None = Field(ge=0, le=1)
-
-
-class ExplanationReply(BaseModel):
-    """The facts that carry one answer, as a sentence, as a graph and as single steps.
-
-    The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
-    each ends in `(known)` or `(predicted)`, there with the degree of its fact.
-    """
-
-    sentence: str
-    nodes: list[Node]
-    edges: list[Edge]
-    steps: list[str]
-
-
 class DrawingReply(BaseModel):
     """A query as a picture (one SVG element), in English, and in Manchester syntax with short names."""
 
@@ -190,31 +144,19 @@ class DrawingReply(BaseModel):
     canonical: str
 
 
-class CompletionItem(BaseModel):
-    """A thing that a prefix may begin to name."""
+class ConceptReply(BaseModel):
+    """A concept with its place in the hierarchy and its members: known ones, then predicted ones, at most 20 each."""
 
-    name: str
-    label: str
-    iri: str
-    role: RoleName
-
-
-class ConceptLineItem(BaseModel):
     iri: str
     label: str
     name: str
     instances: int
-
-
-class ConceptReply(ConceptLineItem):
-    """A concept with its place in the hierarchy and its members: known ones, then predicted ones, at most 20 each."""
-
     specificity: float
-    parents: list[ConceptLineItem]
-    children: list[ConceptLineItem]
+    parents: list[ConceptLine]
+    children: list[ConceptLine]
     child_count: int
-    paths: list[list[ConceptLineItem]] = Field(description="Chains from a root down to this concept.")
-    equivalents: list[ConceptLineItem]
+    paths: list[list[ConceptLine]] = Field(description="Chains from a root down to this concept.")
+    equivalents: list[ConceptLine]
     members: list[EntityItem]
 
 
@@ -223,12 +165,6 @@ class Frequent(BaseModel):
     label: str
     name: str
     count: int
-
-
-class ExampleItem(BaseModel):
-    query: str
-    english: str
-    entity_count: int
 
 
 class KnowledgeBaseReply(BaseModel):
@@ -242,7 +178,7 @@ class KnowledgeBaseReply(BaseModel):
     prefixes: dict[str, str]
     relations: list[Frequent]
     concepts: list[Frequent]
-    examples: list[ExampleItem]
+    examples: list[Example]
     limits: dict[str, float]
 
 

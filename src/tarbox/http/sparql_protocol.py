@@ -20,20 +20,20 @@ from tarbox.kb.terms import from_ntriples, is_blank, is_literal, split_literal
 from tarbox.query.names import XSD
 from tarbox.service.answers import EntityAnswer
 
-JSON: Final = "application/sparql-results+json"
-XML: Final = "application/sparql-results+xml"
+SPARQL_JSON: Final = "application/sparql-results+json"
+SPARQL_XML: Final = "application/sparql-results+xml"
 FORM: Final = "application/x-www-form-urlencoded"
 QUERY: Final = "application/sparql-query"
 _FORMATS: Final[Mapping[str, str]] = {
-    JSON: JSON,
-    "application/json": JSON,
-    "text/javascript": JSON,
-    "application/javascript": JSON,
-    XML: XML,
-    "application/xml": XML,
-    "text/xml": XML,
-    "application/*": JSON,
-    "*/*": JSON,
+    SPARQL_JSON: SPARQL_JSON,
+    "application/json": SPARQL_JSON,
+    "text/javascript": SPARQL_JSON,
+    "application/javascript": SPARQL_JSON,
+    SPARQL_XML: SPARQL_XML,
+    "application/xml": SPARQL_XML,
+    "text/xml": SPARQL_XML,
+    "application/*": SPARQL_JSON,
+    "*/*": SPARQL_JSON,
 }
 _XML_START: Final = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
 _MODIFIER: Final = re.compile(r"\s+(LIMIT|OFFSET)\s+(\d{1,9})\s*$", re.IGNORECASE)
@@ -101,7 +101,7 @@ def split_modifiers(text: str) -> SparqlRequest:
 def choose_format(accept: str, wanted: str = "") -> str | None:
     """The media type of the reply: as a parameter says (`json` or `xml`), else the best that `Accept` allows."""
     if wanted.lower() in ("json", "xml"):
-        return JSON if wanted.lower() == "json" else XML
+        return SPARQL_JSON if wanted.lower() == "json" else SPARQL_XML
     ranked: list[tuple[float, int, str]] = []
     for place, part in enumerate(accept.split(",") if accept.strip() else ["*/*"]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -115,14 +115,14 @@ def write_results(request: SparqlRequest, answers: Iterable[EntityAnswer], media
     """The answers as SPARQL results."""
     names = [request.variable, *(_apart(name, request.variable) for name in ("degree", "status"))]
     rows = [dict(zip(names, _bindings(answer), strict=True)) for answer in answers]
-    if media_type == XML:
+    if media_type == SPARQL_XML:
         return _xml(names, rows)
     return encode({"head": {"vars": names}, "results": {"bindings": rows}})
 
 
 def write_truth(truth: bool, media_type: str) -> bytes:
     """Yes or no as SPARQL results."""
-    if media_type == XML:
+    if media_type == SPARQL_XML:
         return f"{_XML_START}<head/><boolean>{str(truth).lower()}</boolean></sparql>\n".encode()
     return encode({"head": {}, "boolean": truth})
 

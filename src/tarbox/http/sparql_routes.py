@@ -17,9 +17,9 @@ from tarbox.http.schemas import SparqlReply
 from tarbox.http.settings import Bounds
 from tarbox.http.sparql_protocol import (
     FORM,
-    JSON,
     QUERY,
-    XML,
+    SPARQL_JSON,
+    SPARQL_XML,
     SparqlRequest,
     choose_format,
     read_parameters,
@@ -34,7 +34,7 @@ UNKNOWN: Final = "X-Unknown-Terms"
 _NAMED: Final = 5
 _SAFE: Final = ":/?#[]@!$&'()*+;=%~"
 _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": SparqlReply, "content": {JSON: {}, XML: {"schema": {"type": "string"}}}},
+    200: {"model": SparqlReply, "content": {SPARQL_JSON: {}, SPARQL_XML: {"schema": {"type": "string"}}}},
 }
 _FORM_SCHEMA: Final = {
     "type": "object",
@@ -107,7 +107,7 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: dict[str, list[str]],
     wanted = next((parameters[name][0] for name in ("format", "output") if parameters.get(name)), "")
     media_type = choose_format(accept, wanted)
     if media_type is None:
-        return problem("not-acceptable", f"Results come as {JSON} or {XML}.")
+        return problem("not-acceptable", f"Results come as {SPARQL_JSON} or {SPARQL_XML}.")
     return await desk.work(_results, desk, bounds, read_request(parameters), media_type)
 
 

@@ -24,7 +24,7 @@ from tarbox.core.errors import (
 from tarbox.http.replies import Asked
 from tarbox.service.ordering import Order
 
-Outcome: TypeAlias = bytes | TarboxError
+ReplyOrError: TypeAlias = bytes | TarboxError
 _SIZES: Final = struct.Struct("!II")
 _ERRORS: Final = {
     kind.__name__: kind
@@ -46,14 +46,14 @@ def read_questions(head: Any) -> tuple[list[tuple[int, Asked]], list[int]]:
     return asked, head["forgotten"]
 
 
-def write_replies(outcomes: Sequence[tuple[int, Outcome]]) -> bytes:
+def write_replies(outcomes: Sequence[tuple[int, ReplyOrError]]) -> bytes:
     """A frame with the replies to numbered questions."""
     head = [(number, len(found) if isinstance(found, bytes) else _parts(found)) for number, found in outcomes]
     return _frame(head, b"".join(found for _, found in outcomes if isinstance(found, bytes)))
 
 
-def read_replies(head: Any, content: bytes) -> list[tuple[int, Outcome]]:
-    found: list[tuple[int, Outcome]] = []
+def read_replies(head: Any, content: bytes) -> list[tuple[int, ReplyOrError]]:
+    found: list[tuple[int, ReplyOrError]] = []
     start = 0
     for number, told in head:
         if isinstance(told, int):

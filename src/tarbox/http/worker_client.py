@@ -15,7 +15,7 @@ from typing import Final, cast, final
 from tarbox.core.errors import Overloaded, TarboxError
 from tarbox.http.replies import Asked
 from tarbox.http.settings import Bounds
-from tarbox.http.wire import Frames, Outcome, read_replies, write_questions
+from tarbox.http.wire import Frames, ReplyOrError, read_replies, write_questions
 
 MODULE: Final = "tarbox.http.answering_process"
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
@@ -64,7 +64,7 @@ class WorkerClient(asyncio.Protocol):
         self._frames = Frames()
         self._report: Callable[[int], None] = lambda _: None
         self._number = 0
-        self._pending: dict[int, asyncio.Future[Outcome]] = {}
+        self._pending: dict[int, asyncio.Future[ReplyOrError]] = {}
         self._unsent: list[tuple[int, Asked]] = []
         self._forgotten: list[int] = []
         self._late = False
@@ -89,7 +89,7 @@ class WorkerClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._number += 1
         number = self._number
-        future: asyncio.Future[Outcome] = loop.create_future()
+        future: asyncio.Future[ReplyOrError] = loop.create_future()
         self._pending[number] = future
         if not self._unsent:
             loop.call_soon(self._send)
@@ -138,7 +138,7 @@ class WorkerClient(asyncio.Protocol):
         self._late = True  # until the other says that it has heard
         self._send()
 
-    def _settle(self, number: int, outcome: Outcome) -> None:
+    def _settle(self, number: int, outcome: ReplyOrError) -> None:
         future = self._pending.pop(number, None)
         if future is not None and not future.done():
             future.set_result(outcome)

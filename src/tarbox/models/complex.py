@@ -26,7 +26,7 @@ from tarbox.models.base import Sizes
 
 @final
 @dataclass(frozen=True, slots=True)
-class Places:
+class NodePlaces:
     """Where entities, concepts and the relations that lead to them are, for the sizes of a vocabulary."""
 
     sizes: Sizes
@@ -99,7 +99,7 @@ class Complex(nn.Module):
 
     def __init__(self, config: ComplexConfig, sizes: Sizes) -> None:
         super().__init__()
-        self.config, self.places = config, Places(sizes)
+        self.config, self.places = config, NodePlaces(sizes)
         self.nodes = nn.Parameter(config.initial * torch.randn(max(self.places.nodes, 1), 2 * config.rank))
         self.relations = nn.Parameter(config.initial * torch.randn(self.places.directed, 2 * config.rank))
 

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
-from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.arrays import Doubles, Ids
+from tarbox.kb.facts import Facts
 from tarbox.models.learning.seam import Learner, RunContext, TrainingData
 from tarbox.models.priors import Priors
 from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Scores = NDArray[np.float64]
 
 
 @final
@@ -72,7 +71,7 @@ class Counting(Learner):
     def supports(self, shape: Query) -> bool:  # noqa: ARG002 (it can count what any query means)
         return True
 
-    def score(self, shape: Query, ids: Ids, level: Level) -> Scores:
+    def score(self, shape: Query, ids: Ids, level: Level) -> Doubles:
         """[B, candidates] in double precision: a prior must still tell candidates with equal counts apart."""
         entities, concepts, instances = answer_rows(shape, ids, self.index)
         answers, counts = {

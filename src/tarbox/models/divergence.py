@@ -32,13 +32,26 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tarbox.models.pairs import runs_triton
+
 TINY_HALF: Final = 1e-30
 """Where a degree is 0 its half is set to this, so that z ln z is 0 and not NaN; it is far below any rounding."""
 TERMS_AT_A_TIME: Final = MappingProxyType({"cpu": 1 << 17, "cuda": 1 << 26})
 """How many terms the versions in torch hold at a time: as a CPU's cache holds, or as keep a GPU busy."""
 
-Engine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+CrossTerms: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """([C, E], [B, E]) -> [B, C]: the sum over entities of z log2 z, z = x/2 + y/2."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What sums over entities: `cross_terms` of all pairs; of some pairs `pair_terms` [B, K], the sum of g(z), and
+    `pair_gradients` [R, E], [B, E], its derivatives by concept and by query."""
+
+    cross_terms: CrossTerms
+    pair_terms: Callable[[Tensor, Tensor, Tensor], Tensor]
+    pair_gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @final
@@ -69,7 +82,7 @@ class Halves:
         return Halves(self.values, self.scale, self.own())
 
 
-def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) -> Tensor:
+def similarity(concepts: Halves, queries: Halves, engine: CrossTerms | None = None) -> Tensor:
     """[B, C] S_Con of Eq. 12 for every query and concept; for inference.
 
     `engine` sums the terms of the pairs; by default the quickest there is for the device and the number format.
@@ -80,7 +93,7 @@ def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) 
     tensor([[ 0.0000, -0.6240],
             [-0.6240,  0.0000]])
     """
-    cross = engine or choose_engine(queries.values)
+    cross = engine or choose_engines(queries.values).cross_terms
     pairs_BC = cross(concepts.values, queries.values) * math.log(2)
     return (pairs_BC - concepts.own()[None, :] - queries.own()[:, None]).clamp_max(0) / queries.scale
 
@@ -88,24 +101,23 @@ def similarity(concepts: Halves, queries: Halves, engine: Engine | None = None) 
 def pair_similarity(concepts: Halves, queries: Halves, rows_BK: Tensor) -> Tensor:
     """[B, K] S_Con of each query with the concepts in the given rows of the table, with gradient.
 
-    Neither direction keeps anything of size B x K x E: the backward pass computes the logarithms again. Under
-    `torch.compile` call it by `tarbox.models.opaque`.
+    Neither direction keeps anything of size B x K x E: the backward pass computes the logarithms again.
     """
     found: Tensor = _PairSimilarity.apply(concepts.values, queries.values, rows_BK)  # type: ignore[no-untyped-call]
     return found / queries.scale
 
 
-def choose_engine(like: Tensor) -> Engine:
-    """The quickest engine for tensors like this one: Triton on CUDA, numba on CPU, both in single precision only."""
-    if _runs_triton(like):
+def choose_engines(like: Tensor) -> Engines:
+    """The quickest engines for tensors like this one: Triton on CUDA, numba on CPU, both in single precision only."""
+    if runs_triton(like):
         from tarbox.models import kernels
 
-        return kernels.cross_terms
-    if _runs_numba(like):
+        return Engines(kernels.cross_terms, kernels.pair_terms, kernels.pair_gradients)
+    if like.device.type == "cpu" and like.dtype is torch.float32 and _has_numba():
         from tarbox.models import host_kernels
 
-        return host_kernels.cross_terms
-    return cross_eager
+        return Engines(host_kernels.cross_terms, host_kernels.pair_terms, host_kernels.pair_gradients)
+    return EAGER
 
 
 def cross_eager(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
@@ -121,23 +133,6 @@ def cross_eager(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
     return out_BC
 
 
-def compile_engine() -> Engine:
-    """The same by `torch.compile`, which fuses the sum and materialises nothing; needs a compiler at run time."""
-    compiled: Engine = torch.compile(_cross, dynamic=True)
-    return compiled
-
-
-def reference(concepts_CE: Tensor, queries_BE: Tensor, p: float, epsilon: float) -> Tensor:
-    """[B, C] Eq. 12 and 13 as they are written, from degrees: what every engine is tested against."""
-    p_CE = concepts_CE / _norm(concepts_CE, p).clamp_min(epsilon)
-    q_BE = queries_BE / _norm(queries_BE, p).clamp_min(epsilon)
-    rows = []
-    for q_E in q_BE:
-        mean_CE = (p_CE + q_E) / 2
-        rows.append(-(_kl(p_CE, mean_CE) + _kl(q_E.expand_as(p_CE), mean_CE)) / 2)
-    return torch.stack(rows) if rows else queries_BE.new_empty(0, len(concepts_CE))
-
-
 @final
 class _PairSimilarity(torch.autograd.Function):
     """t S_Con for pairs, from halves h = x/2 and k = y/2: sum z ln z - h ln 2h - k ln 2k, z = h + k.
@@ -148,24 +143,15 @@ class _PairSimilarity(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, concepts_RE: Tensor, queries_BE: Tensor, rows_BK: Tensor) -> Tensor:
         ctx.save_for_backward(concepts_RE, queries_BE, rows_BK)
-        pairs_BK = _backend(queries_BE).forward(concepts_RE, queries_BE, rows_BK)
+        pairs_BK = choose_engines(queries_BE).pair_terms(concepts_RE, queries_BE, rows_BK)
         return pairs_BK - _own(concepts_RE)[rows_BK] - _own(queries_BE)[:, None]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BK: Tensor) -> tuple[Tensor, Tensor, None]:
         concepts_RE, queries_BE, rows_BK = ctx.saved_tensors
-        grads = _backend(queries_BE).backward(concepts_RE, queries_BE, rows_BK, grad_BK.contiguous())
+        grads = choose_engines(queries_BE).pair_gradients(concepts_RE, queries_BE, rows_BK, grad_BK.contiguous())
         return (*grads, None)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PairBackend:
-    """What pairs need: forward [B, K] the sum of g(z) over entities; backward [R, E], [B, E] the derivatives."""
-
-    forward: Callable[[Tensor, Tensor, Tensor], Tensor]
-    backward: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def _forward_eager(concepts_RE: Tensor, queries_BE: Tensor, rows_BK: Tensor) -> Tensor:
@@ -187,27 +173,8 @@ def _backward_eager(concepts_RE: Tensor, queries_BE: Tensor, rows_BK: Tensor, gr
     return by_concept_RE, by_query_BE
 
 
-EAGER: Final = PairBackend(_forward_eager, _backward_eager)
-
-
-def _backend(like: Tensor) -> PairBackend:
-    if _runs_triton(like):
-        from tarbox.models import kernels
-
-        return PairBackend(kernels.pair_terms, kernels.pair_gradients)
-    if _runs_numba(like):
-        from tarbox.models import host_kernels
-
-        return PairBackend(host_kernels.pair_terms, host_kernels.pair_gradients)
-    return EAGER
-
-
-def _runs_triton(like: Tensor) -> bool:
-    return like.is_cuda and like.dtype is torch.float32 and _importable("triton")
-
-
-def _runs_numba(like: Tensor) -> bool:
-    return like.device.type == "cpu" and like.dtype is torch.float32 and _importable("numba")
+EAGER: Final = Engines(cross_eager, _forward_eager, _backward_eager)
+"""In torch alone: for any device and precision, and what the others are tested against."""
 
 
 def _chunks(queries_BE: Tensor, rows_BK: Tensor) -> list[slice]:
@@ -238,11 +205,6 @@ def _norm(sets_NE: Tensor, p: float) -> Tensor:
     return norm_N1
 
 
-def _kl(p_NE: Tensor, m_NE: Tensor) -> Tensor:
-    """[N] sum p ln(p/m), where 0 ln 0 = 0."""
-    return (torch.xlogy(p_NE, p_NE) - torch.xlogy(p_NE, m_NE)).sum(1)
-
-
 @cache
-def _importable(name: str) -> bool:
-    return find_spec(name) is not None
+def _has_numba() -> bool:
+    return find_spec("numba") is not None

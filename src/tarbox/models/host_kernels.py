@@ -139,7 +139,7 @@ def _add_gradients(
 
 
 def cross_terms(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
-    """[B, C] the sum over entities of z log2 z, z = concept + query: an `Engine` of `tarbox.models.divergence`."""
+    """[B, C] the sum over entities of z log2 z, z = concept + query: `CrossTerms` of `tarbox.models.divergence`."""
     concepts, queries = _plain(concepts_CE), _plain(queries_BE)
     out = np.zeros((len(queries), len(concepts)))
     terms = len(concepts) * queries.size

@@ -143,7 +143,7 @@ def _concept_gradient_kernel(  # noqa: PLR0913, PLR0917
 
 
 def cross_terms(concepts_CE: Tensor, queries_BE: Tensor, tile: Tile = TILE) -> Tensor:
-    """[B, C] the sum over entities of z log2 z, z = concept + query: an `Engine` of `tarbox.models.divergence`.
+    """[B, C] the sum over entities of z log2 z, z = concept + query: `CrossTerms` of `tarbox.models.divergence`.
 
     Where there are few pairs, the entities are split among programs and the parts added.
     """

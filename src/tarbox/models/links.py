@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.models.base import Task
-from tarbox.models.complex import Places
+from tarbox.models.complex import NodePlaces
 from tarbox.models.learning.batches import Draw, SampleSource
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
@@ -40,7 +40,7 @@ class LinkPredictor(Protocol):
 
 def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[SampleSource]:
     """The links to entities, and those to concepts; `candidates` are drawn for each step (0: all are)."""
-    places = Places(sizes_of(facts))
+    places = NodePlaces(sizes_of(facts))
     first, heads, relations, tails = places.sizes.entities, facts.heads, facts.relations, facts.tails
     below, above = facts.subs + first, facts.supers + first
     to_entities = _stack((2 * relations, tails, heads), (2 * relations + 1, heads, tails))
@@ -62,7 +62,7 @@ def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[Sa
     ]
 
 
-def _repeat_typings(facts: Facts, tree: Hierarchy, places: Places) -> tuple[NDArray[Any], ...]:
+def _repeat_typings(facts: Facts, tree: Hierarchy, places: NodePlaces) -> tuple[NDArray[Any], ...]:
     """The links to concepts; those with super-concepts to draw twice, unless typings outnumber the assertions."""
     often = 2 if len(facts.types) <= 2 * len(facts.heads) else 1
     times = np.minimum(tree.ancestors.sizes()[facts.types], often) if len(facts.types) else facts.types

@@ -91,7 +91,6 @@ def _sums(kind: str, parts: tuple[Tensor, ...], table_ND: Tensor, rows_BK: Tenso
     return TERMS[kind](chosen_BKD, [part[:, None] for part in parts], number).sum(-1)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator] # Triton kernels of ours are no part of its graphs
 def _fused(kind: str, parts: tuple[Tensor, ...], table_ND: Tensor, rows_BK: Tensor, number: float = 0.0) -> Tensor:
     found: Tensor = _PairSums.apply(kind, parts[0], parts[-1], table_ND, rows_BK, number)  # type: ignore[no-untyped-call]
     return found

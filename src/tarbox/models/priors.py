@@ -13,16 +13,14 @@ from functools import reduce
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
+from tarbox.kb.arrays import Doubles, Ids
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.facts import Facts
 from tarbox.query.algebra import Direction, Query, slots
-
-Scores = NDArray[np.float64]
 
 _GREATEST: Final = 1e150
 """The greatest product of frequencies."""
@@ -37,7 +35,7 @@ class Priors:
     facts: Facts
     instances: Instances
     width: int
-    counted: dict[int, tuple[Ids, Scores]] = field(default_factory=dict, repr=False, compare=False)
+    counted: dict[int, tuple[Ids, Doubles]] = field(default_factory=dict, repr=False, compare=False)
     """The candidates of the directed relations that were asked for, and how often each occurs."""
 
     @classmethod
@@ -45,13 +43,13 @@ class Priors:
         width = len(instances.concepts_of) if level is Level.ENTITY else len(instances.hierarchy)
         return cls(level, facts, instances, width)
 
-    def frequencies(self, shape: Query, ids: Ids) -> Scores | None:
+    def frequencies(self, shape: Query, ids: Ids) -> Doubles | None:
         """[B, N] the priors of all candidates of queries of one shape; None where every branch is negated."""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
         prior = evaluate(shape, PriorAlgebra(self, columns))
         return None if prior is None else prior()
 
-    def relative(self, shape: Query, ids: Ids) -> Scores:
+    def relative(self, shape: Query, ids: Ids) -> Doubles:
         """[B, N] prior / max(prior); 0 where no candidate has one."""
         found = self.frequencies(shape, ids)
         if found is None or not found.size:
@@ -60,14 +58,14 @@ class Priors:
         np.divide(found, most, out=found, where=most > 0)
         return found
 
-    def of_relations(self, ids: Ids) -> Scores:
+    def of_relations(self, ids: Ids) -> Doubles:
         found = np.zeros((len(ids), self.width))
         for row, directed in enumerate(ids.tolist()):
             candidates, counts = self._count(directed)
             found[row, candidates] = counts
         return found
 
-    def _count(self, directed: int) -> tuple[Ids, Scores]:
+    def _count(self, directed: int) -> tuple[Ids, Doubles]:
         """Of one directed relation, once; threads that ask at the same time find the same."""
         if directed not in self.counted:
             ends = (self.facts.heads if directed % 2 == 0 else self.facts.tails)[self.facts.relations == directed // 2]
@@ -77,7 +75,7 @@ class Priors:
             self.counted[directed] = candidates, counts[candidates].astype(np.float64)
         return self.counted[directed]
 
-    def of_entities(self, ids: Ids) -> Scores:
+    def of_entities(self, ids: Ids) -> Doubles:
         found = np.zeros((len(ids), self.width))
         if self.level is Level.ENTITY:
             found[np.arange(len(ids)), ids] = 1.0
@@ -86,7 +84,7 @@ class Priors:
             found[origin, concepts] = 1.0
         return found
 
-    def of_concepts(self, ids: Ids) -> Scores:
+    def of_concepts(self, ids: Ids) -> Doubles:
         """Everything, which has no row, has every candidate alike."""
         found = np.ones((len(ids), self.width))
         for row, concept in enumerate(ids.tolist()):
@@ -97,7 +95,7 @@ class Priors:
         return found
 
 
-Prior = Callable[[], Scores] | None
+Prior = Callable[[], Doubles] | None
 """A prior to be computed when it is wanted (an operand of `Exists` never is); none where it is ignored."""
 
 
@@ -128,12 +126,12 @@ class PriorAlgebra:
         return None
 
 
-def _product(left: Scores, right: Scores) -> Scores:
+def _product(left: Doubles, right: Doubles) -> Doubles:
     """Of frequencies, in place; that of very many is cut off before it is no number any more."""
     return np.minimum(np.multiply(left, right, out=left), _GREATEST, out=left)
 
 
-def _fold(join: Callable[[Scores, Scores], Scores], operands: Sequence[Prior]) -> Prior:
+def _fold(join: Callable[[Doubles, Doubles], Doubles], operands: Sequence[Prior]) -> Prior:
     """The operands that count, joined; none where all are ignored."""
     counted = [operand for operand in operands if operand is not None]
     if not counted:

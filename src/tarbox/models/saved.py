@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from tarbox.benchmark.folder import Benchmark, is_benchmark, open_benchmark
+from tarbox.benchmark.folder import STORE, Benchmark, is_benchmark, open_benchmark
 from tarbox.core.config import read_config
 from tarbox.core.errors import BenchmarkError, StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
@@ -44,11 +44,12 @@ VERSION: Final = 2
 RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
-STORE: Final = "store"
 BENCHMARK: Final = "benchmark"
-"""A kind of source, beside `STORE`."""
+"""A kind of source, beside `tarbox.benchmark.folder.STORE`."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
+RETIRED: Final[Mapping[str, Mapping[str, Any]]] = {"model": {"project": "push"}, "hardware": {"compile": False}}
+"""Settings that there were once, with the value that is all there is now: older runs have written them down."""
 _DESCRIBED: Final = ("version", "model", "vocabulary_hash", "content_hash", "source")
 
 
@@ -203,7 +204,7 @@ def _read_settings(file: Path) -> Mapping[str, Any]:
         raise StoreDamaged(f"{file} is damaged: {error}. Mend it, or train the run again.") from None
     if not isinstance(settings.get("model", {}), dict):
         raise StoreDamaged(f"{file} is damaged: [model] is no table. Mend it, or train the run again.")
-    return settings
+    return without_retired(settings)
 
 
 def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
@@ -219,6 +220,18 @@ def check_vocabulary(run: Path, vocabulary_hash: str, store: Store) -> None:
 def build_model(kind: type[Trainable], table: Mapping[str, Any], sizes: Sizes) -> Model:
     """A new model from the table `[model]` of the settings; one of entities alone answers by one more hop."""
     return kind.build(read_config(kind.Config, own_settings(table), "model"), sizes)
+
+
+def without_retired(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of settings without those of `RETIRED`, where they say what holds anyway.
+
+    >>> without_retired({"hardware": {"compile": False, "graphs": True}, "seed": 1})
+    {'hardware': {'graphs': True}, 'seed': 1}
+    """
+    kept = dict(settings)
+    for part in RETIRED.keys() & {name for name, table in kept.items() if isinstance(table, Mapping)}:
+        kept[part] = {key: value for key, value in kept[part].items() if RETIRED[part].get(key, ...) != value}
+    return kept
 
 
 def own_settings(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,12 @@ into scores. Nothing is kept on the model during a call, so requests can share i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, final, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Floats, Ids
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from tarbox.execution.graph import Index
     from tarbox.models.credo.probabilities import FactProbabilities
 
-Floats = NDArray[np.float32]
+LEAST_MEMBER: Final = 1e-5
+"""Members of a fuzzy set below this degree count for nothing where concepts are described by it."""
 
 
 class Scorer(Protocol):

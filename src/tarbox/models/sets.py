@@ -1,10 +1,10 @@
 """Fuzzy sets of entities that have generators (Eq. 6-8), and the algebra that builds them from a query.
 
-A set is an expression; `degrees` gives it a value over a *universe*: all entities, or a few candidates per query. With
-projections pushed into the generators every operation is pointwise, so that training an entity answer needs the
-degrees of its candidates only, never those of all entities.
+A set is an expression; `degrees` gives it a value over a *universe*: all entities, or a few candidates per query. A
+relation moves the generators of its operand, through `and`, `or` and `not` (ADR 0013). So every operation is pointwise,
+and training an entity answer needs the degrees of its candidates only, never those of all entities.
 
-Shape letters: B queries, D dimension, E entities, K candidates per query, X members of a universe, Y a chunk of them.
+Shape letters: B queries, D dimension, E entities, K candidates per query, X members of a universe.
 """
 
 # ruff: noqa: N803, N806, N815 (shape suffixes)
@@ -12,10 +12,9 @@ Shape letters: B queries, D dimension, E entities, K candidates per query, X mem
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, TypeAlias, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -23,8 +22,6 @@ from torch import Tensor
 from tarbox.models.base import Columns
 from tarbox.models.fuzzy import Logic, complement
 from tarbox.query.algebra import Direction
-
-_DEGREES_AT_A_TIME: Final = 1 << 24
 
 
 def widen(products: Tensor) -> Tensor:
@@ -40,10 +37,6 @@ class Universe(abc.ABC):
     @abc.abstractmethod
     def products(self, vectors_BD: Tensor) -> Tensor:
         """[B, X] the product of each query's vector with each member's embedding."""
-
-    @abc.abstractmethod
-    def products_of_all(self, vectors_YD: Tensor) -> Tensor:
-        """[B or 1, Y, X] the product of every vector with each member's embedding, for every query."""
 
     @abc.abstractmethod
     def indicator(self, ids_B: Tensor) -> Tensor:
@@ -66,9 +59,6 @@ class AllEntities(Universe):
     def products(self, vectors_BD: Tensor) -> Tensor:
         return vectors_BD @ self.entities_ED.T
 
-    def products_of_all(self, vectors_YD: Tensor) -> Tensor:
-        return (vectors_YD @ self.entities_ED.T)[None]
-
     def indicator(self, ids_B: Tensor) -> Tensor:
         members_E = torch.arange(len(self.entities_ED), device=ids_B.device)
         return (ids_B[:, None] == members_E).to(self.entities_ED.dtype)
@@ -86,9 +76,6 @@ class SomeEntities(Universe):
     def products(self, vectors_BD: Tensor) -> Tensor:
         return torch.einsum("bd,bkd->bk", vectors_BD, self.entities_BKD)
 
-    def products_of_all(self, vectors_YD: Tensor) -> Tensor:
-        return torch.einsum("yd,bkd->byk", vectors_YD, self.entities_BKD)
-
     def indicator(self, ids_B: Tensor) -> Tensor:
         return (ids_B[:, None] == self.ids_BK).to(self.entities_BKD.dtype)
 
@@ -105,49 +92,47 @@ class FuzzySet(abc.ABC):
         """The set that the relation leads to, by translating the generators."""
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False)
-class Generated(FuzzySet):
-    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri."""
+class AtomicSet(FuzzySet):
+    """A set with one generator, from which a relation leads to an atomic query."""
 
     generator_BD: Tensor
+
+    @final
+    def moved(self, relation_BD: Tensor) -> FuzzySet:
+        return Generated(self.generator_BD + relation_BD)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated(AtomicSet):
+    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri."""
 
     def degrees(self, universe: Universe) -> Tensor:
         return universe.squash(universe.products(self.generator_BD))
 
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Generated(self.generator_BD + relation_BD)
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Singleton(FuzzySet):
+class Singleton(AtomicSet):
     """{e}: "a special type of fuzzy set", 1 for one entity and 0 for all others."""
 
     ids_B: Tensor
-    generator_BD: Tensor
 
     def degrees(self, universe: Universe) -> Tensor:
         return universe.indicator(self.ids_B)
 
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Generated(self.generator_BD + relation_BD)
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ConceptMembers(FuzzySet):
+class ConceptMembers(AtomicSet):
     """Eq. 6: the instances of a concept, by its embedding; all entities where the id is negative (`EVERYTHING`)."""
 
     ids_B: Tensor
-    generator_BD: Tensor
 
     def degrees(self, universe: Universe) -> Tensor:
         own_BX = universe.squash(universe.products(self.generator_BD))
         return torch.where(self.ids_B[:, None] < 0, torch.ones_like(own_BX), own_BX)
-
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Generated(self.generator_BD + relation_BD)
 
 
 @final
@@ -181,53 +166,6 @@ class Negated(FuzzySet):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Image(FuzzySet):
-    """What a relation leads to from a set without generator: max over y of T(mu(y), sigma((y + r) x)), exactly.
-
-    A pair's degree is that of the atomic query from y (Eq. 8), so the image of {e} would be the atomic query from e.
-    """
-
-    part: FuzzySet
-    relation_BD: Tensor
-    everyone: AllEntities
-    logic: Logic
-
-    def degrees(self, universe: Universe) -> Tensor:
-        from_BE, shift_BX = self.part.degrees(self.everyone), universe.products(self.relation_BD)
-        step = max(1, _DEGREES_AT_A_TIME // max(shift_BX.numel(), 1))
-        best_BX = from_BE.new_zeros(shift_BX.shape)
-        for start in range(0, from_BE.shape[1], step):
-            chunk_YD = self.everyone.entities_ED[start : start + step]
-            pairs_BYX = universe.squash(universe.products_of_all(chunk_YD) + shift_BX[:, None])
-            carried_BYX = self.logic.meet(from_BE[:, start : start + step, None], pairs_BYX)
-            best_BX = torch.maximum(best_BX, carried_BYX.amax(1))
-        return best_BX
-
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Image(self, relation_BD, self.everyone, self.logic)
-
-
-Projection: TypeAlias = Callable[[FuzzySet, Tensor, AllEntities, Logic], FuzzySet]
-
-
-def push(part: FuzzySet, relation_BD: Tensor, everyone: AllEntities, logic: Logic) -> FuzzySet:  # noqa: ARG001
-    """p(x and y) as p(x) and p(y): the relation translates every generator of the operand."""
-    return part.moved(relation_BD)
-
-
-def image(part: FuzzySet, relation_BD: Tensor, everyone: AllEntities, logic: Logic) -> FuzzySet:
-    """Eq. 8 for an atomic query, which has one generator; for any other set the exact image."""
-    if isinstance(part, Generated | Singleton | ConceptMembers):
-        return part.moved(relation_BD)
-    return Image(part, relation_BD, everyone, logic)
-
-
-PROJECTIONS: Final[Mapping[str, Projection]] = MappingProxyType({"push": push, "exact": image})
-"""How a relation is followed from the result of a logical operation (ADR 0013)."""
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
     """The tables that names are looked up in: [E, D], [C, D] and [2R, D]."""
 
@@ -257,20 +195,17 @@ class FuzzyAlgebra:
     columns: Columns
     embeddings: Embeddings
     logic: Logic
-    project: Projection
-    everyone: AllEntities
 
     def entity(self, name: str) -> FuzzySet:
         ids_B = self.columns[name]
-        return Singleton(ids_B, self.embeddings.entity(ids_B))
+        return Singleton(self.embeddings.entity(ids_B), ids_B)
 
     def concept(self, name: str) -> FuzzySet:
         ids_B = self.columns[name]
-        return ConceptMembers(ids_B, self.embeddings.concept(ids_B))
+        return ConceptMembers(self.embeddings.concept(ids_B), ids_B)
 
     def exists(self, relation: str, direction: Direction, operand: FuzzySet) -> FuzzySet:  # noqa: ARG002
-        relation_BD = self.embeddings.relation(self.columns[relation])
-        return self.project(operand, relation_BD, self.everyone, self.logic)
+        return operand.moved(self.embeddings.relation(self.columns[relation]))
 
     def intersection(self, operands: Sequence[FuzzySet]) -> FuzzySet:
         return Combined(operands, self.logic.intersection)

@@ -2,8 +2,8 @@
 
 A step scores five to twenty portions with the same weights. A model whose entities take part in every portion by the
 same expensive tensor asks for it by `shared`, and the step opens `sharing` around its portions (ADR 0035). Outside of
-it, as wherever a person asks, and within `torch.compile`, which finds repeated work by itself, nothing is kept. What is
-kept belongs to the context of one thread and is dropped when the context ends, before the weights change.
+it, as wherever a person asks, nothing is kept. What is kept belongs to the context of one thread and is dropped when
+the context ends, before the weights change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def shared(owner: object, name: str, make: Callable[[], T]) -> T:
     >>> len(made)
     2
     """
-    kept = None if torch.compiler.is_compiling() else _KEPT.get()
+    kept = _KEPT.get()
     if kept is None:
         return make()
     key = owner, name, torch.is_grad_enabled()

@@ -21,23 +21,20 @@ from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.base import ALL_TASKS, Model, Sizes, Task, columns, on_device
-from tarbox.models.divergence import Halves, similarity
+from tarbox.models.divergence import Halves, pair_similarity, similarity
 from tarbox.models.fuzzy import T_NORMS
-from tarbox.models.sets import PROJECTIONS, AllEntities, Embeddings, FuzzyAlgebra, FuzzySet, SomeEntities, widen
+from tarbox.models.sets import AllEntities, Embeddings, FuzzyAlgebra, FuzzySet, SomeEntities, widen
 from tarbox.models.translation import ATTENTIONS, UNIONS, TranslationAlgebra, xavier
 from tarbox.query.algebra import And, Concept, Not, Query, walk
 
 if TYPE_CHECKING:
     from tarbox.kb.arrays import Ids
 
-EXACT_LIMIT: Final = 40_000
-"""The most entities for `project="exact"`, whose cost grows with their square."""
 _TERMS_AT_A_TIME: Final = 1 << 25
 _CHOICES: Final = {
     "t_norm": T_NORMS,
     "attention": ATTENTIONS,
     "union": UNIONS,
-    "project": PROJECTIONS,
     "projection": ("fuzzy", "dot"),
     "instantiation": ("sigmoid", "logit"),
 }
@@ -50,9 +47,9 @@ class TarConfig:
 
     Choices: `t_norm` product, godel, lukasiewicz. `projection` fuzzy (fuzzy sets for every query) or dot (a dot product
     where a query has projections and unions only, as the published code; ADR 0011). `detach_entities`: no gradient into
-    the entities as members of fuzzy sets in concept retrieval (ADR 0012). `project` push or exact (ADR 0013).
-    `attention` ordered, softmax, invariant (ADR 0014). `union` score or vector (ADR 0015). `instantiation` sigmoid as
-    Eq. 16, or logit as the published code (ADR 0017).
+    the entities as members of fuzzy sets in concept retrieval (ADR 0012). `attention` ordered, softmax, invariant (ADR
+    0014). `union` score or vector (ADR 0015). `instantiation` sigmoid as Eq. 16, or logit as the published code (ADR
+    0017).
 
     Scales multiply what the loss sees, never what is ranked or shown (ADR 0016): `similarity_scale` S_Con,
     `distance_scale` the distance in S_Ent, `membership_scale` degrees of membership. `offset` is added to every
@@ -66,7 +63,6 @@ class TarConfig:
     t_norm: str = "product"
     projection: str = "fuzzy"
     detach_entities: bool = False
-    project: str = "push"
     attention: str = "ordered"
     union: str = "score"
     instantiation: str = "sigmoid"
@@ -99,11 +95,6 @@ class Tar(Model):
 
     def __init__(self, config: TarConfig, sizes: Sizes) -> None:
         super().__init__(sizes)
-        if config.project == "exact" and sizes.entities > EXACT_LIMIT:
-            raise ConfigError(
-                f'project = "exact" compares all pairs of entities: there are {sizes.entities}, '
-                f'at most {EXACT_LIMIT} are allowed; use project = "push"'
-            )
         self.config = config
         self._kept: tuple[object, Halves] | None = None
         self.entities = self._table(sizes.entities)
@@ -138,7 +129,7 @@ class Tar(Model):
             return self._distance(shape, ids_BS, candidates_BK)
         chosen_BKD = self._embeddings().entity(candidates_BK)
         universe = SomeEntities(candidates_BK, chosen_BKD, self.config.offset)
-        return self.config.membership_scale * self._set(shape, ids_BS, self.entities).degrees(universe)
+        return self.config.membership_scale * self._set(shape, ids_BS).degrees(universe)
 
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
         """Eq. 15: h(c1, c2; theta), a two-layer ReLU network over both embeddings."""
@@ -168,9 +159,7 @@ class Tar(Model):
     def query_halves(self, shape: Query, ids_BS: Tensor) -> Halves:
         """The fuzzy sets of the queries, normalised (Eq. 13) and scaled."""
         everyone = self._everyone()
-        return Halves.of(
-            self._set(shape, ids_BS, everyone.entities_ED).degrees(everyone), self.config.p, self.config.epsilon
-        )
+        return Halves.of(self._set(shape, ids_BS).degrees(everyone), self.config.p, self.config.epsilon)
 
     def _similarity(self, shape: Query, ids_BS: Tensor, candidates_BK: Tensor) -> Tensor:
         """Eq. 12 for pairs. Few concepts: the sets of all, once. Many: those of the candidates."""
@@ -179,10 +168,7 @@ class Tar(Model):
         else:
             table = self.concept_halves(candidates_BK.flatten())
             rows_BK = torch.arange(candidates_BK.numel(), device=candidates_BK.device).view_as(candidates_BK)
-        from tarbox.models.opaque import pair_similarity
-
-        similarity_BK: Tensor = pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
-        return similarity_BK
+        return pair_similarity(table, self.query_halves(shape, ids_BS), rows_BK)
 
     def _similarity_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
         """Eq. 12 for all concepts, a block of concepts and of queries at a time: memory does not grow with either."""
@@ -229,17 +215,10 @@ class Tar(Model):
 
     def _membership_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
         universe = AllEntities(self.entities[: self.sizes.entities], self.config.offset)
-        return self._set(shape, ids_BS, universe.entities_ED).degrees(universe)
+        return self._set(shape, ids_BS).degrees(universe)
 
-    def _set(self, shape: Query, ids_BS: Tensor, members_ED: Tensor) -> FuzzySet:
-        algebra = FuzzyAlgebra(
-            columns(shape, ids_BS),
-            self._embeddings(),
-            T_NORMS[self.config.t_norm],
-            PROJECTIONS[self.config.project],
-            AllEntities(members_ED, self.config.offset),
-        )
-        return evaluate(shape, algebra)
+    def _set(self, shape: Query, ids_BS: Tensor) -> FuzzySet:
+        return evaluate(shape, FuzzyAlgebra(columns(shape, ids_BS), self._embeddings(), T_NORMS[self.config.t_norm]))
 
     def _vectors(self, shape: Query, ids_BS: Tensor) -> Tensor:
         """[U, B, D]"""

@@ -30,7 +30,7 @@ from tarbox.query.algebra import (
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits
 from tarbox.query.names import ANYTHING, RDF_TYPE, SUBCLASS_OF, WELL_KNOWN, quote
 
-ANSWERABLE: Final = (
+SPARQL_ANSWERABLE: Final = (
     "answerable is a SELECT of one variable over a tree of triple patterns, UNION, FILTER NOT EXISTS, MINUS, VALUES"
 )
 
@@ -210,7 +210,7 @@ class _Reader:
 
     def refuse(self, reason: str, near: str) -> NoReturn:
         position = self._text.upper().find(near.upper())
-        raise NotAnswerable(f"{reason}; {ANSWERABLE}", self._text, max(position, 0))
+        raise NotAnswerable(f"{reason}; {SPARQL_ANSWERABLE}", self._text, max(position, 0))
 
     def _branches(self, node: Any) -> Iterator[tuple[_Part, ...]]:
         for side in (node.p1, node.p2):

@@ -14,8 +14,8 @@ from tarbox.core.errors import MissingDependency
 if TYPE_CHECKING:
     import pandas as pd
 
-KNOWN = "known"
-PREDICTED = "predicted"
+KNOWN: Final = "known"
+PREDICTED: Final = "predicted"
 ALL_FACTS = "all facts"
 """What a model was trained on, unless facts were held out."""
 T_co = TypeVar("T_co", covariant=True)

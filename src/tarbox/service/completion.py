@@ -21,7 +21,7 @@ class Completion:
     name: str
     label: str
     iri: str
-    role: str
+    role: Role
 
 
 def complete(kb: KnowledgeBase, prefix: str, role: Role | None = None, limit: int = 10) -> list[Completion]:
@@ -35,7 +35,7 @@ def complete(kb: KnowledgeBase, prefix: str, role: Role | None = None, limit: in
     found = [thing for each in ([role] if role else Role) for thing in things[each].complete(sought, limit)]
     ranked = sorted(found, key=lambda thing: _rank(thing, sought))[:limit]
     return [
-        Completion(kb.resolver.write(thing.role, from_ntriples(thing.iri)), thing.label, thing.iri, thing.role.value)
+        Completion(kb.resolver.write(thing.role, from_ntriples(thing.iri)), thing.label, thing.iri, thing.role)
         for thing in ranked
     ]
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from tarbox.kb.arrays import Doubles, Places
 
 _log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
 
 
-def upper_tail(drawn_inside: Counts, inside: Counts, drawn: int, population: int) -> Floats:
+def upper_tail(drawn_inside: Places, inside: Places, drawn: int, population: int) -> Doubles:
     """[C] P(X >= k) where `drawn` of `population` are taken and `inside` [C] of them count; k is `drawn_inside` [C].
 
     Sums the terms from k upwards relative to the first one, whose logarithm is exact enough for any size.
@@ -30,11 +28,11 @@ def upper_tail(drawn_inside: Counts, inside: Counts, drawn: int, population: int
         - _log_choose(np.float64(population), np.float64(drawn))
     )
     log_tail = first + np.log(_relative_tail(k, size, drawn, population))
-    tail: Floats = np.where(drawn_inside <= 0, 1.0, np.exp(np.minimum(log_tail, 0.0)))
+    tail: Doubles = np.where(drawn_inside <= 0, 1.0, np.exp(np.minimum(log_tail, 0.0)))
     return tail
 
 
-def adjust(p_values: Floats) -> Floats:
+def adjust(p_values: Doubles) -> Doubles:
     """[C] Benjamini-Hochberg q-values: p times the number of tests over the rank, made monotone."""
     tests = len(p_values)
     order = np.argsort(p_values)[::-1]
@@ -44,7 +42,7 @@ def adjust(p_values: Floats) -> Floats:
     return adjusted
 
 
-def _relative_tail(k: Floats, size: Floats, drawn: int, population: int) -> Floats:
+def _relative_tail(k: Doubles, size: Doubles, drawn: int, population: int) -> Doubles:
     """[C] the sum of the terms from k on, as a multiple of the term at k."""
     total, term = np.ones_like(k), np.ones_like(k)
     active = np.flatnonzero(k < np.minimum(size, drawn))
@@ -61,6 +59,6 @@ def _relative_tail(k: Floats, size: Floats, drawn: int, population: int) -> Floa
     return total
 
 
-def _log_choose(n: Floats | np.float64, k: Floats | np.float64) -> Floats:
-    found: Floats = _log_gamma(n + 1) - _log_gamma(k + 1) - _log_gamma(n - k + 1)
+def _log_choose(n: Doubles | np.float64, k: Doubles | np.float64) -> Doubles:
+    found: Doubles = _log_gamma(n + 1) - _log_gamma(k + 1) - _log_gamma(n - k + 1)
     return found

@@ -23,7 +23,7 @@ from tarbox.kb.presets import PRESETS
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Query, lift
 from tarbox.service.knowledge_base import KnowledgeBase
 
-MOST: Final = 6
+EXAMPLES_SHOWN: Final = 6
 TRIED: Final = 60
 FEW: Final = range(2, 41)
 _RELATIONS: Final = 12
@@ -71,7 +71,7 @@ def examples(kb: KnowledgeBase) -> list[Example]:
             if count in FEW:
                 found[shape] = _example(kb, query, count)
                 break
-    return list(found.values())[:MOST]
+    return list(found.values())[:EXAMPLES_SHOWN]
 
 
 def _given(kb: KnowledgeBase) -> Iterator[Query]:

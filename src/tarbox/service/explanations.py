@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never, final
+from typing import Final, Literal, assert_never, final
 
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
@@ -30,8 +30,6 @@ from tarbox.service.witnesses import (
     SubsumptionStep,
     TypingStep,
     Walk,
-    degree_of,
-    is_known,
 )
 
 SHOWN: Final = 5
@@ -42,20 +40,11 @@ SHOWN: Final = 5
 class Explanation:
     """A part of a query: its text and English, how many entities it holds, the first of them, and its own parts."""
 
-    text: str
+    query: str
     english: str
     count: int
     members: tuple[str, ...]
     parts: tuple[Explanation, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "query": self.text,
-            "english": self.english,
-            "count": self.count,
-            "members": list(self.members),
-            "parts": [part.to_json() for part in self.parts],
-        }
 
 
 @final
@@ -64,7 +53,7 @@ class SupportNode:
     """A thing on the way: `kind` is `answer`, `entity` (the query names it), `variable` (a witness) or `concept`."""
 
     id: str
-    kind: str
+    kind: Literal["entity", "variable", "concept", "answer"]
     label: str
     iri: str
 
@@ -81,7 +70,7 @@ class SupportEdge:
     source: str
     target: str
     label: str
-    status: str
+    status: Literal["known", "predicted"]
     step: int
     degree: float | None = 1.0
 
@@ -89,7 +78,11 @@ class SupportEdge:
 @final
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What carries one answer: a sentence, the facts as a graph, and one line of English for each step."""
+    """What carries one answer: a sentence, the facts as a graph, and one line of English for each step.
+
+    The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
+    each ends in `(known)` or `(predicted)`, there with the degree of its fact.
+    """
 
     sentence: str
     nodes: tuple[SupportNode, ...]
@@ -193,7 +186,7 @@ class _Teller:
         for entity in sorted(walk.named):
             self._node((Role.ENTITY, entity), "entity")
         edges = tuple(edge for number, step in enumerate(walk.steps, len(lead)) for edge in self._edges(step, number))
-        mixed = not all(is_known(step) for step in walk.steps)
+        mixed = not all(step.known for step in walk.steps)
         said = {step: self._say(step) + (_mark(step) if mixed or _is_doubtful(step) else "") for step in walk.steps}
         sentence = self._sentence(said, answer, lead, degree)
         return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *said.values()))
@@ -204,36 +197,36 @@ class _Teller:
         said = [text for step, text in steps.items() if not isinstance(step, SubsumptionStep)]
         if lead:
             example = f" For example: {_list(said)}." if said else ""
-            verb = "describes" if said and all(is_known(step) for step in steps) else "may describe"
+            verb = "describes" if said and all(step.known for step in steps) else "may describe"
             return f"{label} {verb} the answers: {lead[0]}.{example}"
         if not said:
             return f"{label} is an answer because the query names it or asks for everything."
-        if all(is_known(step) for step in steps):
+        if all(step.known for step in steps):
             return f"{label} is an answer because {_list(said)}."
         chance = "" if degree is None else f" with probability {_number(degree)}"
         return f"{label} is predicted{chance}; it would be an answer if {_list(said)}."
 
     def _edges(self, step: Step, number: int) -> Iterable[SupportEdge]:
         match step:
-            case AssertionStep(head, relation, tail, known):
+            case AssertionStep(head, relation, tail):
                 ends, label = ((Role.ENTITY, head), (Role.ENTITY, tail)), self.kb.relations.at(relation).label
-            case TypingStep(entity, concept, known):
+            case TypingStep(entity, concept):
                 ends, label = ((Role.ENTITY, entity), (Role.CONCEPT, concept)), "is a"
             case SubsumptionStep(sub, above):
-                ends, label, known = ((Role.CONCEPT, sub), (Role.CONCEPT, above)), "is a kind of", True
+                ends, label = ((Role.CONCEPT, sub), (Role.CONCEPT, above)), "is a kind of"
             case AbsenceStep():
                 return ()
             case _:
                 assert_never(step)
         source, target = (self._node(end).id for end in ends)
-        return (SupportEdge(source, target, label, KNOWN if known else PREDICTED, number, degree_of(step)),)
+        return (SupportEdge(source, target, label, KNOWN if step.known else PREDICTED, number, step.degree),)
 
-    def _node(self, key: _Key, kind: str | None = None) -> SupportNode:
+    def _node(self, key: _Key, kind: Literal["entity", "answer"] | None = None) -> SupportNode:
         if key not in self.nodes:
             role, row = key
             thing = (self.kb.entities if role is Role.ENTITY else self.kb.concepts).at(row)
-            usual = "variable" if role is Role.ENTITY else "concept"
-            self.nodes[key] = SupportNode(f"n{len(self.nodes)}", kind or usual, thing.label, thing.iri)
+            shown = kind or ("variable" if role is Role.ENTITY else "concept")
+            self.nodes[key] = SupportNode(f"n{len(self.nodes)}", shown, thing.label, thing.iri)
         return self.nodes[key]
 
     def _say(self, step: Step) -> str:
@@ -256,15 +249,13 @@ class _Teller:
 
 def _mark(step: Step) -> str:
     """What tells a known step from a predicted one, with its probability; of a known one where a model doubts it."""
-    degree = degree_of(step)
-    told = "" if degree is None or (is_known(step) and not _is_doubtful(step)) else f", {_number(degree)}"
-    return f" ({KNOWN if is_known(step) else PREDICTED}{told})"
+    told = "" if step.degree is None or (step.known and not _is_doubtful(step)) else f", {_number(step.degree)}"
+    return f" ({KNOWN if step.known else PREDICTED}{told})"
 
 
 def _is_doubtful(step: Step) -> bool:
     """Whether no fact says what a model takes for possible: that an entity is in a part it must not be in."""
-    degree = degree_of(step)
-    return isinstance(step, AbsenceStep) and degree is not None and degree < 1 - COUNTED
+    return isinstance(step, AbsenceStep) and step.degree is not None and step.degree < 1 - COUNTED
 
 
 def _number(degree: float) -> str:

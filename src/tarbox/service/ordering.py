@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import TYPE_CHECKING, assert_never, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.errors import QueryError
+from tarbox.kb.arrays import Doubles, Ids, Places
+from tarbox.models.scorer import LEAST_MEMBER
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Ids
     from tarbox.kb.rows import Rows
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
-LEAST_MEMBER: Final = 1e-5
-"""Members of a fuzzy set below this degree are left out of comparisons."""
 
 
 class Order(StrEnum):
@@ -54,12 +50,12 @@ class Order(StrEnum):
 class Descriptions:
     """What orders concepts, [C] each; `similarity` is computed where it is wanted."""
 
-    degrees: Floats
-    coverage: Floats
-    specificity: Floats
-    similarity: Callable[[], Floats]
+    degrees: Doubles
+    coverage: Doubles
+    specificity: Doubles
+    similarity: Callable[[], Doubles]
 
-    def keys(self, order: Order) -> Floats:
+    def keys(self, order: Order) -> Doubles:
         """[C] greater is better."""
         match order:
             case Order.DESCRIPTIVE:
@@ -76,7 +72,7 @@ class Descriptions:
         return concepts[np.lexsort((-self.coverage[concepts], -self.keys(order)[concepts]))]
 
 
-def crisp_similarity(counts: Ids, answers: int, instances: NDArray[np.int64]) -> Floats:
+def crisp_similarity(counts: Ids, answers: int, instances: NDArray[np.int64]) -> Doubles:
     """[C] the similarity of a set of entities with concepts, from the sizes: `counts` [C] are what both have.
 
     >>> crisp_similarity(np.array([2, 1, 0]), 2, np.array([2, 2, 9])).round(3).tolist()
@@ -86,7 +82,7 @@ def crisp_similarity(counts: Ids, answers: int, instances: NDArray[np.int64]) ->
     return _similarity(counts * _shared(np.float64(p), q))
 
 
-def fuzzy_similarity(degrees: NDArray[np.float32], typings: Rows, totals: Floats) -> Floats:
+def fuzzy_similarity(degrees: NDArray[np.float32], typings: Rows, totals: Doubles) -> Doubles:
     """[C] the similarity of a fuzzy set with the fuzzy sets of concepts.
 
     `typings` has the concepts of each entity, `totals` [C] the sums of the degrees of each concept's members.
@@ -99,14 +95,14 @@ def fuzzy_similarity(degrees: NDArray[np.float32], typings: Rows, totals: Floats
     return _similarity(np.bincount(concepts, _shared(p, q), len(totals)).astype(np.float64))
 
 
-def _shared(p: Floats | np.float64, q: Floats) -> Floats:
+def _shared(p: Doubles | np.float64, q: Doubles) -> Doubles:
     """What an entity with weights p and q takes off the divergence of two sets that have nothing in common:
     (p ln p + q ln q) / 2 - m ln m - m ln 2, where m is the mean of p and q."""
     mean = (p + q) / 2
-    found: Floats = (p * np.log(p) + q * np.log(q)) / 2 - mean * np.log(2 * mean)
+    found: Doubles = (p * np.log(p) + q * np.log(q)) / 2 - mean * np.log(2 * mean)
     return found
 
 
-def _similarity(taken_off: Floats) -> Floats:
-    found: Floats = np.minimum(-(np.log(2.0) + taken_off), 0.0)
+def _similarity(taken_off: Doubles) -> Doubles:
+    found: Doubles = np.minimum(-(np.log(2.0) + taken_off), 0.0)
     return found

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.execution.arrays import ArrayAlgebra, ArraySet
 from tarbox.execution.graph import Index
-from tarbox.execution.interpreter import Algebra, evaluate
+from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Floats, Ids
 from tarbox.models.scorer import Predictor
-from tarbox.query.algebra import Direction, Query, operands
+from tarbox.query.algebra import Query, fold
 
 if TYPE_CHECKING:
     from tarbox.models.credo.probabilities import FactProbabilities
-
-S = TypeVar("S")
-Floats = NDArray[np.float32]
 
 
 @final
@@ -73,59 +68,22 @@ class FactLookup:
 def trace(query: Query, index: Index, predictor: Predictor | None = None) -> Traced:
     """The query with the set of each of its parts, and their degrees where a model predicts: those that it gives to a
     part when it is asked for that alone."""
+    algebra = ArrayAlgebra(index)
 
-    def degrees(part: Query) -> Floats | None:
-        if predictor is None:
-            return None
-        shape, ids = encode(part, index.facts.vocabulary)
-        found: Floats = predictor.fuzzy_sets(shape, ids[None])[0]
-        return found
+    def traced(part: Query, parts: list[Traced]) -> Traced:
+        degrees: Floats | None = None
+        if predictor is not None:
+            shape, ids = encode(part, index.facts.vocabulary)
+            degrees = predictor.fuzzy_sets(shape, ids[None])[0]
+        return Traced(part, evaluate(part, algebra), tuple(parts), degrees)
 
-    return _join(query, evaluate(query, _Keeping(ArrayAlgebra(index))), degrees)
+    return fold(query, traced)
 
 
 def contains(members: Ids, entity: int) -> bool:
     """Whether increasing ids hold one."""
     place = int(np.searchsorted(members, entity))
     return place < len(members) and int(members[place]) == entity
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Kept(Generic[S]):
-    value: S
-    parts: tuple[_Kept[S], ...] = ()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Keeping(Generic[S]):
-    """An algebra that keeps every set on the way."""
-
-    inner: Algebra[S]
-
-    def entity(self, name: str) -> _Kept[S]:
-        return _Kept(self.inner.entity(name))
-
-    def concept(self, name: str) -> _Kept[S]:
-        return _Kept(self.inner.concept(name))
-
-    def exists(self, relation: str, direction: Direction, operand: _Kept[S]) -> _Kept[S]:
-        return _Kept(self.inner.exists(relation, direction, operand.value), (operand,))
-
-    def intersection(self, operands: Sequence[_Kept[S]]) -> _Kept[S]:
-        return _Kept(self.inner.intersection([operand.value for operand in operands]), tuple(operands))
-
-    def union(self, operands: Sequence[_Kept[S]]) -> _Kept[S]:
-        return _Kept(self.inner.union([operand.value for operand in operands]), tuple(operands))
-
-    def complement(self, operand: _Kept[S]) -> _Kept[S]:
-        return _Kept(self.inner.complement(operand.value), (operand,))
-
-
-def _join(query: Query, exact: _Kept[ArraySet], degrees: Callable[[Query], Floats | None]) -> Traced:
-    parts = tuple(_join(part, own, degrees) for part, own in zip(operands(query), exact.parts, strict=True))
-    return Traced(query, exact.value, parts, degrees(query))
 
 
 def _strongest(strengths: Floats) -> int | None:

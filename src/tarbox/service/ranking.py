@@ -17,15 +17,12 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Level
 from tarbox.execution.exact import Answer, answer_rows
 from tarbox.execution.graph import Index
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Doubles, Ids, Places
 from tarbox.models.scorer import Prediction, Predictor, Scorer
 from tarbox.query.algebra import Query
 from tarbox.service.answers import KNOWN, PREDICTED, AnswerCounts
 from tarbox.service.degrees import COUNTED
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity, fuzzy_similarity
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 
 @final
@@ -45,7 +42,7 @@ class Chosen:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class LevelCandidates:
     """All candidates of one level: `degrees` [N] are shown, `scores` [N] order them; `known` and `open` are ids, of
     those that follow from the facts and of those that may be predictions. `probable`: degrees are probabilities."""
 
@@ -78,10 +75,10 @@ class QueryCandidates:
     """
 
     exact: Answer
-    entities: Candidates
-    concepts: Candidates
-    coverage: Floats | None
-    similarity: Callable[[], Floats]
+    entities: LevelCandidates
+    concepts: LevelCandidates
+    coverage: Doubles | None
+    similarity: Callable[[], Doubles]
 
     def predicted_keys(self, order: Order, described: Descriptions) -> NDArray[Any]:
         """[C] what orders predicted concepts; a model that only scores orders them by its scores in every order."""
@@ -126,7 +123,7 @@ class ProbabilityRanker:
         )
 
     @cached_property
-    def _totals(self) -> Floats:
+    def _totals(self) -> Doubles:
         typings = self._predictor.probabilities.concepts
         found = np.bincount(typings.columns, typings.values, self._index.concepts)
         return np.maximum(found, 1e-12)
@@ -153,8 +150,8 @@ class ScoreRanker:
             for row in range(len(ids))
         ]
 
-    def _candidates(self, exact: Answer, entities: Floats, concepts: Floats) -> QueryCandidates:
-        def similarity() -> Floats:
+    def _candidates(self, exact: Answer, entities: Doubles, concepts: Doubles) -> QueryCandidates:
+        def similarity() -> Doubles:
             counts = np.zeros(self._index.concepts, np.int32)
             counts[exact.concepts] = exact.counts
             return crisp_similarity(counts, len(exact.entities), self._index.instances.entities_of.sizes())
@@ -168,18 +165,18 @@ class ScoreRanker:
             similarity,
         )
 
-    def _score(self, shape: Query, ids: Ids, level: Level) -> Floats:
+    def _score(self, shape: Query, ids: Ids, level: Level) -> Doubles:
         """[B, N] the scores of all candidates."""
         found: Any = self._scorer.score(shape, ids, level)
         return np.asarray(found if isinstance(found, np.ndarray) else found.float().cpu().numpy(), np.float64)
 
-    def _closed(self, degrees: Floats) -> Floats:
+    def _closed(self, degrees: Doubles) -> Doubles:
         """Each concept's degree raised to the greatest of its sub-concepts'."""
         below = self._index.instances.hierarchy.descendants
         return np.maximum.reduceat(degrees[below.columns], below.offsets[:-1]) if len(degrees) else degrees
 
 
-def relative_degrees(scores: Floats, known: Ids | Places) -> Floats:
+def relative_degrees(scores: Doubles, known: Ids | Places) -> Doubles:
     """[N] the place of each score between the median (0) and the best (1) of those not known; 1 for the known.
 
     >>> relative_degrees(np.array([9.0, 1.0, 2.0, 3.0]), np.array([0])).tolist()
@@ -211,11 +208,11 @@ def best(places: Places, keys: NDArray[Any], count: int) -> Places:
     return places[np.argsort(-chosen, kind="stable")]
 
 
-def _split(degrees: NDArray[Any], scores: NDArray[Any], known: Ids, probable: bool) -> Candidates:
-    """Candidates, known ones apart from the others; of probabilities those below `COUNTED` are none."""
+def _split(degrees: NDArray[Any], scores: NDArray[Any], known: Ids, probable: bool) -> LevelCandidates:
+    """LevelCandidates, known ones apart from the others; of probabilities those below `COUNTED` are none."""
     open_ = degrees >= (COUNTED if probable else 0.0)
     open_[known] = False
-    return Candidates(degrees, scores, known.astype(np.int64), np.flatnonzero(open_), probable)
+    return LevelCandidates(degrees, scores, known.astype(np.int64), np.flatnonzero(open_), probable)
 
 
 def _answer(found: Prediction, row: int) -> Answer:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tarbox.benchmark.folder import UNTOLD, name_of
+from tarbox.benchmark.folder import STORE, UNTOLD, name_of
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
-from tarbox.kb.facts import Ids
+from tarbox.kb.arrays import Doubles, Ids
 from tarbox.models.scorer import Predictor, Scorer
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
@@ -24,12 +23,11 @@ from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Descriptions, Order
-from tarbox.service.ranking import Candidates, Chosen, QueryCandidates, ranker_of
+from tarbox.service.ranking import Chosen, LevelCandidates, QueryCandidates, ranker_of
 
 if TYPE_CHECKING:
     from tarbox.models.saved import SavedRun
 
-Floats = NDArray[np.float64]
 _CELLS: Final = 1 << 23
 TRAINING_SPLIT: Final = "the training split of a benchmark"
 
@@ -157,14 +155,14 @@ class Reasoner:
             {} if self._trained_on is None else {"trained_on": self._trained_on},
         )
 
-    def _entities(self, candidates: Candidates, chosen: Chosen) -> list[EntityAnswer]:
+    def _entities(self, candidates: LevelCandidates, chosen: Chosen) -> list[EntityAnswer]:
         return [
             EntityAnswer(thing.iri, thing.label, float(candidates.degrees[row]), status)
             for row, status in chosen.rows()
             for thing in [self._kb.entities.at(row)]
         ]
 
-    def _concepts(self, candidates: Candidates, chosen: Chosen, coverage: Floats) -> list[ConceptAnswer]:
+    def _concepts(self, candidates: LevelCandidates, chosen: Chosen, coverage: Doubles) -> list[ConceptAnswer]:
         told = candidates.degrees, coverage, self._specificity
         return [
             ConceptAnswer(thing.iri, thing.label, degree, status, covered, specificity)
@@ -173,14 +171,14 @@ class Reasoner:
             for degree, covered, specificity in [[float(values[row]) for values in told]]
         ]
 
-    def _coverage(self, entities: Chosen) -> Floats:
+    def _coverage(self, entities: Chosen) -> Doubles:
         """[C] the share of the entities shown inside each concept."""
         shown = np.concatenate([entities.known, entities.predicted])
         _, inside = self._kb.index.instances.concepts_of.gather(shown)
         return np.bincount(inside, minlength=len(self._kb.concepts)) / max(len(shown), 1)
 
     @cached_property
-    def _specificity(self) -> Floats:
+    def _specificity(self) -> Doubles:
         return self._kb.index.instances.specificity()
 
 
@@ -196,13 +194,13 @@ def title_of(saved: SavedRun) -> str:
 
 
 def trained_on(description: Mapping[str, Any]) -> str:
-    """What a run has learnt from, by its run.json; those of before `source` were trained on a benchmark.
+    """What a run has learnt from, by its run.json; an imported benchmark does not say how many facts were held out.
 
     >>> trained_on({"source": {"kind": "benchmark", "held_out": 1200}})
     'the training split of a benchmark: 1,200 facts were held out'
     """
-    source = description.get("source", {})
-    if source.get("kind") == "store":
+    source = description["source"]
+    if source["kind"] == STORE:
         return ALL_FACTS
     held_out = source.get("held_out")
     return TRAINING_SPLIT if held_out is None else f"{TRAINING_SPLIT}: {held_out:,} facts were held out"

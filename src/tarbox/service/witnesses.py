@@ -34,7 +34,8 @@ from tarbox.service.proofs import FactLookup, Traced, contains
 class AssertionStep:
     """`<head, relation, tail>`; `choices` is how many other entities could stand in the witness's place.
 
-    `degree` is how far a fact that is not known is predicted; None where the model does not say.
+    As of every step, `known` says whether the knowledge base has it; a step that is not known is predicted. `degree` is
+    its probability: 1 for a known fact, None where no model says.
     """
 
     head: int
@@ -48,7 +49,7 @@ class AssertionStep:
 @final
 @dataclass(frozen=True, slots=True)
 class TypingStep:
-    """An entity is an instance of a concept; `degree` as of `AssertionStep`."""
+    """An entity is an instance of a concept."""
 
     entity: int
     concept: int
@@ -63,6 +64,8 @@ class SubsumptionStep:
 
     sub: int
     super: int
+    known: bool = True
+    degree: float | None = 1.0
 
 
 @final
@@ -77,18 +80,6 @@ class AbsenceStep:
 
 
 Step: TypeAlias = AssertionStep | TypingStep | SubsumptionStep | AbsenceStep
-
-
-def is_known(step: Step) -> bool:
-    """Whether the knowledge base says so; a step that is not known is predicted."""
-    return isinstance(step, SubsumptionStep) or step.known
-
-
-def degree_of(step: Step) -> float | None:
-    """The probability of a step; 1 for a known fact, None where no model says."""
-    if isinstance(step, AbsenceStep):
-        return step.degree
-    return 1.0 if isinstance(step, SubsumptionStep) or step.known else step.degree
 
 
 @final
@@ -113,8 +104,8 @@ class Walk:
     def type(self, entity: int, concept: int) -> None:
         """Adds the typing of an entity and the chain of subsumptions that leads to the concept."""
         chain = typing_chain(self.index.facts, entity, concept)
-        degree = self.lookup.typing(entity, concept) if self.lookup and not chain else None
-        self._add(TypingStep(entity, chain[0] if chain else concept, bool(chain), degree))
+        predicted = self.lookup.typing(entity, concept) if self.lookup else None
+        self._add(TypingStep(entity, chain[0] if chain else concept, bool(chain), 1.0 if chain else predicted))
         for sub, above in pairwise(chain):
             self._add(SubsumptionStep(sub, above))
 
@@ -149,7 +140,7 @@ class Walk:
             return
         head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
         known = contains(near, witness)
-        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), None if known else degree))
+        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), 1.0 if known else degree))
         yield operand, witness
 
     def _predict(self, operand: Traced, way: int, entity: int) -> tuple[int, float] | None:

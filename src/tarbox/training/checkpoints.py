@@ -16,7 +16,7 @@ MODEL: Final = "model/"
 OPTIMIZER: Final = "optimizer/"
 GENERATOR: Final = "random/sampler"
 GLOBAL: Final = "random/torch"
-LOSSES: Final = "losses"
+LOSS_SUMS: Final = "losses"
 
 
 @final
@@ -44,7 +44,7 @@ def snapshot(engine: Engine, state: State) -> tuple[dict[str, Tensor], dict[str,
             tensors[f"{OPTIMIZER}{name}/{key}"] = value
     tensors[GENERATOR] = engine.sampler.generator.get_state()
     tensors[GLOBAL] = torch.get_rng_state()
-    tensors[LOSSES] = engine.losses_T
+    tensors[LOSS_SUMS] = engine.losses_T
     return tensors, asdict(state)
 
 
@@ -61,7 +61,7 @@ def restore(engine: Engine, state: State, tensors: Mapping[str, Tensor], about: 
         if found:
             engine.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in found.items()}
     _restore_random(engine, tensors)
-    engine.losses_T.copy_(tensors[LOSSES])
+    engine.losses_T.copy_(tensors[LOSS_SUMS])
     for name, value in about.items():
         setattr(state, name, value)
 

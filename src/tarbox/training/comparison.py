@@ -25,7 +25,7 @@ from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.kb.writing import replace_file
 from tarbox.models.saved import CONFIG, is_run, open_run, sizes_of
-from tarbox.training.events import METRICS, Event, read_metrics
+from tarbox.training.events import METRICS_FILE, Event, read_metrics
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.hardware import open_hardware
 from tarbox.training.model_specs import ModelSpec, differences
@@ -217,7 +217,7 @@ def explain(error: BaseException) -> str:
 
 def end_of(run: Path) -> Mapping[str, Any] | None:
     """What metrics.jsonl says about the end of a run; none where it has not ended."""
-    if not (run / METRICS).exists():
+    if not (run / METRICS_FILE).exists():
         return None
     return next((line for line in reversed(read_metrics(run)) if line["event"] == "end"), None)
 

@@ -32,7 +32,7 @@ from tarbox.training.settings import Settings
 from tarbox.training.step import Engine
 from tarbox.training.validation import Validator, left_out
 
-NOTHING: Final = "there is nothing to train"
+NOTHING_LEARNT: Final = "there is nothing to train"
 
 
 @final
@@ -48,7 +48,7 @@ class TrainingContext:
         self._optimizers: WeakKeyDictionary[nn.Module, torch.optim.Optimizer] = WeakKeyDictionary()
         self._validator = None
         if data.valid is not None and len(data.valid):
-            self._validator = Validator.of(data.valid, data.excluded, settings.validation.queries)
+            self._validator = Validator(data.valid.thinned(settings.validation.queries), data.excluded)
         self.state: State | None = None
         """Where the fit of the model itself ended; None for a model that has none."""
 
@@ -107,7 +107,7 @@ class TrainingContext:
         """Where training ended. A model that was put together from parts is validated now, once; None is one that had
         nothing to learn."""
         if scorer is None:
-            return State(reason=NOTHING)
+            return State(reason=NOTHING_LEARNT)
         if self.state is not None:
             return self.state
         clock = self._observers.clock
@@ -127,7 +127,7 @@ class TrainingContext:
     def _fit_of_stage(self, stage: Stage) -> Fit:
         """Its time is the share of the minutes that the plan gives to the part under way."""
         seconds = 60 * self.settings.stopping.minutes * (self._observers.report.share or 1.0)
-        return Fit(self.run.part(stage.name), stage.epochs, seconds, stage.name)
+        return Fit(self.run.part(stage.name), stage.epochs, seconds, stage.name, stage.span)
 
     def _heed(self, part: str) -> None:
         """Stop where someone has asked for it, and see how much memory there is now."""

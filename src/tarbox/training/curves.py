@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tarbox.evaluation.plots import COLOURS
+from tarbox.evaluation.plots import COLOURS, GRID_COLOUR, new_figure
 from tarbox.training.events import read_metrics
 
 if TYPE_CHECKING:
@@ -20,12 +20,7 @@ def draw_curves(run: Path) -> None:
     epochs, validations = _lines(run)
     if not epochs and not validations:  # a model that has nothing to learn has no curves
         return
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.0, 3.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    losses, ranks = figure.subplots(1, 2)
+    figure, (losses, ranks) = new_figure(1, (8.0, 3.2), columns=2)
     _draw(losses, "loss per task", epochs, "losses")
     _draw(ranks, "validation MRR", validations, "levels")
     figure.savefig(run / CURVES, dpi=130)
@@ -42,8 +37,7 @@ def _lines(run: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 def _draw(panel: Axes, title: str, lines: Sequence[Mapping[str, Any]], key: str) -> None:
     panel.set_title(title, loc="left", fontsize=10)
     panel.set_xlabel("epoch", fontsize=9)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(color="#DDDDDD", linewidth=0.7)
+    panel.grid(color=GRID_COLOUR, linewidth=0.7)
     names = list(lines[0][key]) if lines else []
     for name, colour in zip(names, COLOURS, strict=False):
         values = [line[key][name] for line in lines]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
-METRICS: Final = "metrics.jsonl"
+METRICS_FILE: Final = "metrics.jsonl"
 
 
 @final
@@ -34,14 +34,14 @@ class Started:
 class Ticked:
     """About once a second within an epoch: how far it is, and the mean loss of each task so far.
 
-    `seconds_left` is an estimate for the whole training.
+    `seconds_left` is an estimate for the whole training, None as long as there is none.
     """
 
     epoch: int
     step: int
     losses: Mapping[str, float]
     samples_per_second: float
-    seconds_left: float
+    seconds_left: float | None
 
 
 @final
@@ -54,7 +54,7 @@ class EpochEnded:
     samples: int
     seconds: float
     samples_per_second: float
-    seconds_left: float
+    seconds_left: float | None
     rate: float
     part: str = ""
 
@@ -105,7 +105,7 @@ class PartProgressed:
 @final
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """Told once, after the first steps: how long the whole training takes, and the memory in use, in bytes."""
+    """Told once, when it is known: how long the whole training takes, and the memory in use, in bytes."""
 
     seconds: float
     host_bytes: int
@@ -124,7 +124,7 @@ class MetricsFile:
 
     def __init__(self, folder: Path) -> None:
         """A run that trains has not ended: the line that says so is dropped."""
-        self._folder, self._path = folder, folder / METRICS
+        self._folder, self._path = folder, folder / METRICS_FILE
         self._keep(lambda line: line["event"] != "end")
 
     def __call__(self, event: Event) -> None:
@@ -151,7 +151,7 @@ class MetricsFile:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics; a line cut off by a crash is left out."""
     found = []
-    for line in (folder / METRICS).read_text(encoding="utf-8").splitlines():
+    for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines():
         try:
             found.append(json.loads(line))
         except ValueError:
@@ -193,8 +193,3 @@ class TensorBoard:
     def _write(self, numbers: Mapping[str, float], epoch: int) -> None:
         for name, number in numbers.items():
             self._writer.add_scalar(name, number, epoch)
-
-
-def tell(listeners: Sequence[Listener], event: Event) -> None:
-    for listener in listeners:
-        listener(event)

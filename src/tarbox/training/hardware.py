@@ -35,14 +35,13 @@ class Precision(Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class HardwareConfig:
-    """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `compile` uses torch.compile; `graphs` records steps on CUDA.
+    """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `graphs` records steps on CUDA.
 
     `threads` are those of a step on the CPU; 0 takes one for small steps and all for others.
     """
 
     device: str = AUTO
     precision: Precision = Precision.TF32
-    compile: bool = False
     graphs: bool = True
     threads: int = 0
 

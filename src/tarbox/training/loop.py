@@ -51,13 +51,14 @@ class Fit:
     """What one fit is: so many epochs, or seconds (0: no limit), written to a folder.
 
     `validator` is there where the module is the model itself; `left_out` are the templates that it has no meaning for.
-    `part` is the name of the stage, empty for the model itself.
+    `part` is the name of the stage, empty for the model itself, and `span` its share of the training.
     """
 
     folder: RunFolder
     epochs: int
     seconds: float = 0.0
     part: str = ""
+    span: tuple[float, float] = (0.0, 1.0)
     validator: Validator | None = None
     left_out: tuple[str, ...] = ()
 
@@ -218,7 +219,9 @@ class Trainer:
     def _rate(self) -> float:
         """By the share of the epochs that are done, or of the time where that will end first."""
         spent = self.state.seconds / self.fit.seconds if self.fit.seconds else 0.0
-        return self.settings.optimizer.rate_at(min(1.0, max(self.state.epoch / self.fit.epochs, spent)))
+        done = min(1.0, max(self.state.epoch / self.fit.epochs, spent))
+        first, last = self.fit.span
+        return self.settings.optimizer.rate_at(first + done * (last - first))
 
     def _done(self) -> float:
         """The share of this fit that is done, by its epochs or its time."""
@@ -226,10 +229,11 @@ class Trainer:
         seconds = self.state.seconds + self._watch.read()
         return min(1.0, max(epochs, seconds / self.fit.seconds if self.fit.seconds else 0.0))
 
-    def _seconds_left(self) -> float:
-        """Of the whole training."""
+    def _seconds_left(self) -> float | None:
+        """Of the whole training; None as long as that is not known."""
         self.report.advance(self._done())
-        return round(self.report.seconds_left() or 0.0, 1)
+        left = self.report.seconds_left()
+        return None if left is None else round(left, 1)
 
     def _place(self) -> str:
         return f"epoch {self.state.epoch + 1}" + (f" of {self.fit.part}" if self.fit.part else "")

@@ -35,7 +35,7 @@ ABLATIONS: Final[Mapping[str, tuple[Task, str]]] = MappingProxyType(
 )
 """What each suffix leaves out, and what the paper calls that."""
 
-FREE: Final = ("hardware.device", "hardware.compile", "hardware.graphs", "checkpoints.minutes", "seed")
+FREE: Final = ("hardware.device", "hardware.graphs", "checkpoints.minutes", "seed")
 """Settings that may differ between runs of one row: they say where and how a run is made, not what it learns."""
 
 _LABEL: Final = re.compile(r"[\w.:+-]+")

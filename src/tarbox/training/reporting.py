@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
-from tarbox.training.events import Estimated, Event, Listener, PartBegan, PartProgressed, tell
+from tarbox.training.events import Estimated, Event, Listener, PartBegan, PartProgressed
 from tarbox.training.stopwatch import Clock
 
-FIRST: Final = 2.0
-"""Seconds of work after which an estimate is worth saying."""
+FIRST: Final = 5.0
+"""Seconds of work that an estimate is made from at least."""
 
 
 @final
@@ -17,7 +17,8 @@ class ProgressReport:
     """Tells the listeners about the parts of a training, and estimates the time left for all of them.
 
     Without a plan the training is one part. What a checkpoint brought back counts as done, but not as work: the time
-    left is that of the work so far for each share of the whole, times what is left of the whole.
+    left is that of the work so far for each share of the whole, times what is left of the whole. Where steps are made,
+    only they count, without the first of them: what libraries do once takes as long as hundreds of steps.
     """
 
     def __init__(
@@ -27,8 +28,8 @@ class ProgressReport:
         self._began = clock()
         self._shares: dict[str, float] = {}
         self._part, self._before, self._share = "", 0.0, 1.0
-        self._done = self._skipped = 0.0
-        self._estimated = False
+        self._done = self._skipped = self._uncounted = 0.0
+        self._estimated = self._warming = False
 
     @property
     def part(self) -> str:
@@ -41,13 +42,15 @@ class ProgressReport:
         return self._share
 
     def tell(self, event: Event) -> None:
-        tell(self._listeners, event)
+        for listener in self._listeners:
+            listener(event)
 
     def plan(self, shares: Mapping[str, float]) -> None:
         self._began = self._clock()
         total = sum(shares.values()) or 1.0
         self._shares = {part: share / total for part, share in shares.items()}
-        self._part, self._before, self._share, self._done = "", 0.0, 0.0, 0.0
+        self._part, self._before, self._share = "", 0.0, 0.0
+        self._done = self._uncounted = 0.0
 
     def begin(self, part: str) -> None:
         """Everything before it in the plan is done; a part that is not in the plan takes no time of it."""
@@ -58,11 +61,11 @@ class ProgressReport:
             self._before += self._share
         self._part, self._share, self._done = part, self._shares.get(part, 0.0), 0.0
         self.tell(PartBegan(part))
+        self._estimate()
 
     def start(self) -> None:
-        """Steps begin now: where there is no plan, what came before is no part of the work."""
-        if not self._shares:
-            self._began = self._clock()
+        """Steps begin now: work is counted from the next time that they are told of."""
+        self._warming = True
 
     def skip(self, done: float) -> None:
         """This share of the part was done before this process began."""
@@ -70,12 +73,11 @@ class ProgressReport:
         self._done = done
 
     def advance(self, done: float) -> None:
-        """This share of the part is done; tells nothing."""
+        """This share of the part is done; tells nothing but the first estimate."""
         self._done = done
-        left = self.seconds_left()
-        if not self._estimated and left is not None and self._clock() - self._began > FIRST:
-            self._estimated = True
-            self.tell(Estimated(round(left, 1), *self._memory()))
+        if self._warming:
+            self._began, self._uncounted, self._warming = self._clock(), self._whole() - self._skipped, False
+        self._estimate()
 
     def progress(self, done: float) -> None:
         """This share of the part is done, and everyone is told."""
@@ -83,9 +85,17 @@ class ProgressReport:
         self.tell(PartProgressed(self._part, done, self.seconds_left()))
 
     def seconds_left(self) -> float | None:
-        """None as long as nothing is known."""
-        whole = self._before + self._share * self._done
-        worked = whole - self._skipped
-        if worked <= 0:
-            return None
-        return (self._clock() - self._began) / worked * max(0.0, 1.0 - whole)
+        """None as long as there is too little to tell it from."""
+        whole, seconds = self._whole(), self._clock() - self._began
+        worked = whole - self._skipped - self._uncounted
+        return None if self._warming or worked <= 0 or seconds < FIRST else seconds / worked * max(0.0, 1.0 - whole)
+
+    def _estimate(self) -> None:
+        left = self.seconds_left()
+        if not self._estimated and left is not None:
+            self._estimated = True
+            self.tell(Estimated(round(left, 1), *self._memory()))
+
+    def _whole(self) -> float:
+        """The share of the whole that is done."""
+        return self._before + self._share * self._done

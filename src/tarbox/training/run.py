@@ -24,11 +24,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tarbox.benchmark.folder import name_of
+from tarbox.benchmark.folder import STORE, Benchmark, name_of
 from tarbox.core.errors import ConfigError
 from tarbox.kb.store import MANIFEST, Store
 from tarbox.kb.writing import replace_file, take_lock
-from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, STORE, VERSION, WEIGHTS, is_run
+from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, VERSION, WEIGHTS, checksums, is_run
 from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__
@@ -52,13 +52,10 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], settings: Settings, source: Path, store: Store, queries: Mapping[str, str]
+        cls, path: str | os.PathLike[str], settings: Settings, store: Store, benchmark: Benchmark | None = None
     ) -> RunFolder:
-        """Begin a run: its description, its settings, its store.
-
-        `source` is what it was told to train on: `store` itself, or the benchmark whose training store that is, then
-        with the checksums of the tables it learns from.
-        """
+        """Begin a run on a store, or on the benchmark whose training store that is: its description, its settings, its
+        store."""
         folder = Path(path)
         check_place(folder)
         (folder / PARTS).mkdir(parents=True)
@@ -70,12 +67,8 @@ class RunFolder:
             "model": settings.model_name,
             "vocabulary_hash": store.vocabulary_hash,
             "content_hash": store.manifest["content_hash"],
-            "source": {
-                "kind": STORE if source == store.path else BENCHMARK,
-                "relative": os.path.relpath(source.resolve(), folder.resolve()),
-                "absolute": str(source.resolve()),
-            },
-            "queries": dict(queries),
+            "source": _describe_source(store.path if benchmark is None else benchmark.path, benchmark, folder),
+            "queries": {} if benchmark is None else checksums(benchmark),
         }
         if (title := name_of(store)) is not None:
             description["title"] = title
@@ -155,6 +148,17 @@ class RunFolder:
     def read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """(tensors on the CPU, state) of the last checkpoint."""
         return read_tensors(self.path / LAST)
+
+
+def _describe_source(path: Path, benchmark: Benchmark | None, run: Path) -> dict[str, Any]:
+    """What run.json says of what it was told to train on."""
+    described = {
+        "kind": STORE if benchmark is None else BENCHMARK,
+        "relative": os.path.relpath(path.resolve(), run.resolve()),
+        "absolute": str(path.resolve()),
+    }
+    held_out = None if benchmark is None else benchmark.held_out
+    return described if held_out is None else {**described, "held_out": held_out}
 
 
 def check_place(folder: Path) -> None:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, final
@@ -29,13 +29,13 @@ from tarbox.core.errors import ConfigError, StoreMissing
 from tarbox.kb.store import MANIFEST, Store, open_store
 from tarbox.models.learning.seam import TrainingData
 from tarbox.models.registry import find_model
-from tarbox.models.saved import STORE, SavedRun, checksums, is_run, open_run, sizes_of, what_is_at
+from tarbox.models.saved import SavedRun, is_run, open_run, sizes_of, what_is_at
 from tarbox.models.scorer import Scorer
 from tarbox.training import memory
 from tarbox.training.checkpoints import State
 from tarbox.training.context import TrainingContext
 from tarbox.training.curves import draw_curves
-from tarbox.training.events import METRICS, Finished, Listener, MetricsFile, TensorBoard, read_metrics
+from tarbox.training.events import METRICS_FILE, Finished, Listener, MetricsFile, TensorBoard, read_metrics
 from tarbox.training.failures import MemoryShortage, StopSignals, TrainingError, explained
 from tarbox.training.hardware import Hardware, open_hardware
 from tarbox.training.loop import Observers, nothing
@@ -63,11 +63,8 @@ ALONE: Final = Listeners()
 class TrainingSource:
     """What a run is told to train on: a store, or a benchmark, whose training store this is."""
 
-    path: Path
     store: Store
     benchmark: Benchmark | None = None
-    queries: Mapping[str, str] = field(default_factory=dict)
-    """The checksums of the benchmark's tables that training reads."""
 
     def data(self, seed: int) -> TrainingData:
         """All facts of a store, with queries sampled from them where they are wanted; what a benchmark has to train."""
@@ -92,7 +89,7 @@ def start(
     hardware = open_hardware(settings.hardware)
     opened = open_source(source)
     settings = settings.resolved(sizes_of(opened.store.facts), hardware.device)
-    run = RunFolder.create(output, settings, opened.path, opened.store, opened.queries)
+    run = RunFolder.create(output, settings, opened.store, opened.benchmark)
     with run.locked():
         try:
             return _train(run, opened, settings, hardware, listeners)
@@ -129,18 +126,17 @@ def open_source(source: str | os.PathLike[str]) -> TrainingSource:
     """The benchmark or the store at `source`."""
     if is_benchmark(source):
         benchmark = open_benchmark(source)
-        return TrainingSource(benchmark.path, benchmark.store, benchmark, checksums(benchmark))
+        return TrainingSource(benchmark.store, benchmark)
     if is_run(source):
         raise ConfigError(f"{source} is a run. To continue it: `tarbox train --resume -o {source}`.")
     if not (Path(source) / MANIFEST).exists():
         raise StoreMissing(f"{what_is_at(source)}. Name a benchmark or a store.")
-    store = open_store(source)
-    return TrainingSource(store.path, store)
+    return TrainingSource(open_store(source))
 
 
 def data_of(benchmark: Benchmark) -> TrainingData:
     """What a benchmark offers to learn from."""
-    return TrainingSource(benchmark.path, benchmark.store, benchmark).data(seed=0)
+    return TrainingSource(benchmark.store, benchmark).data(seed=0)
 
 
 def _source_of(saved: SavedRun, named: Path | None) -> TrainingSource:
@@ -148,7 +144,7 @@ def _source_of(saved: SavedRun, named: Path | None) -> TrainingSource:
     if saved.on_store:
         if named is not None:
             saved.check_facts(open_source(named).store, named)
-        return TrainingSource(saved.path / STORE, saved.store)
+        return TrainingSource(saved.store)
     opened = open_source(named or saved.benchmark())
     if opened.benchmark is None:
         raise ConfigError(f"{saved.path} was trained on a benchmark, and {named} is a store. Name the benchmark.")
@@ -218,7 +214,7 @@ def _as_numpy(arrays: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
 
 def _ended(run: RunFolder) -> State:
     """Where a complete run ended, as its metrics say."""
-    lines = read_metrics(run.path) if (run.path / METRICS).exists() else []
+    lines = read_metrics(run.path) if (run.path / METRICS_FILE).exists() else []
     end = next((line for line in reversed(lines) if line["event"] == "end"), None)
     if end is None:
         return State(reason="it is complete")

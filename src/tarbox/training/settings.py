@@ -30,7 +30,7 @@ from tarbox.models.learning.batches import BatchConfig
 from tarbox.models.learning.negatives import NegativesConfig
 from tarbox.models.learning.objective import ObjectiveConfig
 from tarbox.models.registry import find_model
-from tarbox.models.saved import own_settings
+from tarbox.models.saved import own_settings, without_retired
 from tarbox.training.hardware import HardwareConfig
 from tarbox.training.step import OptimizerConfig
 from tarbox.training.validation import ValidationConfig
@@ -123,7 +123,7 @@ def resolve(tables: Sequence[Table], model: str = "tar") -> Settings:
     """The settings of all tables, the last one first; `model` is the name where none of them gives one."""
     table: Table = {"model": {"name": model}}
     for given in tables:
-        table = merge(table, given)
+        table = merge(table, without_retired(given))
     for key in table:
         if key not in (*COMPONENTS, "seed", "model"):
             raise unknown_key(key, ["seed", "model", *COMPONENTS])

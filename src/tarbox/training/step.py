@@ -173,12 +173,11 @@ class Engine:
 
     def runner(self, hardware: Hardware) -> Callable[[], None]:
         """How a step is made on this hardware."""
-        losses = torch.compile(self._losses, dynamic=False) if hardware.config.compile else self._losses
 
         def step() -> None:
             self.optimizer.zero_grad(set_to_none=True)
             with hardware.autocast(), sharing():
-                loss, tasks_T = losses(self._draw())
+                loss, tasks_T = self._losses(self._draw())
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             self.losses_T.add_(tasks_T)

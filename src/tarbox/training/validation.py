@@ -11,8 +11,7 @@ import numpy as np
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.evaluation.evaluator import NO_EXCLUSIONS as NOTHING
-from tarbox.evaluation.evaluator import Ranked, answerable, rank_table
+from tarbox.evaluation.evaluator import NO_EXCLUSIONS, Ranked, answerable, rank_table
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Scorer
 
@@ -40,12 +39,7 @@ class Validator:
     """Ranks a table; the score of a model is the mean over levels of its MRR."""
 
     table: QueryTable
-    excluded: Mapping[Level, Ids] = field(default_factory=lambda: NOTHING)
-
-    @classmethod
-    def of(cls, table: QueryTable, excluded: Mapping[Level, Ids], queries: int) -> Validator:
-        """With at most `queries` of each template and level, evenly spaced (0: all)."""
-        return cls(_thin(table, queries) if queries else table, excluded)
+    excluded: Mapping[Level, Ids] = field(default_factory=lambda: NO_EXCLUSIONS)
 
     def __call__(self, scorer: Scorer) -> dict[str, float]:
         """The MRR of each level, averaged over a query's answers, then queries, then templates."""
@@ -63,28 +57,7 @@ def average_mrr(ranked: Ranked) -> dict[str, float]:
     rows = ranked.rows()
     counts = np.bincount(rows, minlength=len(ranked.table))
     per_query = np.bincount(rows, 1.0 / ranked.ranks, len(ranked.table)) / np.maximum(counts, 1)
-    groups = _groups(ranked.table)
-    return {
-        level.value: float(
-            np.mean([per_query[places].mean() for (own, _), places in groups.items() if own == level.value])
-        )
-        for level in Level
-        if any(own == level.value for own, _ in groups)
-    }
-
-
-def _groups(table: QueryTable) -> dict[tuple[str, str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """The places of the queries of each level and template."""
-    levels, templates = table.texts("level"), table.texts("template")
-    found: dict[tuple[str, str], list[int]] = {}
-    for place, (level, template) in enumerate(zip(levels, templates, strict=True)):
-        found.setdefault((level or "", template or ""), []).append(place)
-    return {key: np.array(places, np.int64) for key, places in found.items()}
-
-
-def _thin(table: QueryTable, queries: int) -> QueryTable:
-    kept = []
-    for places in _groups(table).values():
-        wanted = min(queries, len(places))
-        kept.append(places[np.linspace(0, len(places) - 1, wanted).astype(np.int64)])
-    return table.take(np.sort(np.concatenate(kept))) if kept else table
+    found: dict[Level, list[float]] = {}
+    for (level, _), places in ranked.table.groups().items():
+        found.setdefault(level, []).append(per_query[places].mean())
+    return {level.value: float(np.mean(found[level])) for level in Level if level in found}

@@ -26,10 +26,9 @@ from tarbox.models.credo.features import matrix
 from tarbox.models.credo.kernels import gather_concepts, share_out
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.priors import Priors
+from tarbox.models.scorer import LEAST_MEMBER
 from tarbox.query.algebra import Direction, Query, slots
 
-LEAST_MEMBER: Final = 1e-5
-"""Members of a query's set below this degree are not asked for their concepts."""
 _BY_PRIOR: Final = 512
 """Concepts that the last relation leads to most often, without regard to the answers."""
 _GROUPS: Final = 50_000

@@ -31,7 +31,7 @@ from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Fitting, Network, complete, fit_network, fit_probabilities
-from tarbox.models.credo.probabilities import KEPT, FactProbabilities
+from tarbox.models.credo.probabilities import LEAST_KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
@@ -74,7 +74,7 @@ def _apply(network: Network, found: Iterable[Candidates], change: Callable[[Floa
     keys, degrees = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     for own, features in found:
         likely = change(network.apply(features))
-        kept = likely >= KEPT
+        kept = likely >= LEAST_KEPT
         keys.append(own[kept])
         degrees.append(likely[kept])
     return np.concatenate(keys), np.concatenate(degrees)

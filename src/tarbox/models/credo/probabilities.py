@@ -16,9 +16,9 @@ from tarbox.kb.rows import Rows, TripleKeys, pair_keys
 if TYPE_CHECKING:
     from tarbox.models.base import Sizes
 
-KEPT: Final = 1e-3
+LEAST_KEPT: Final = 1e-3
 """The least probability of a fact that is kept. Of a query with m leaves, what is dropped changes no product of facts
-by more than m * KEPT (ADR 26)."""
+by more than m * LEAST_KEPT (ADR 26)."""
 
 
 @final

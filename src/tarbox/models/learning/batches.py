@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, cast, final
@@ -26,14 +26,7 @@ from tarbox.benchmark.tables import render_shape
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
 from tarbox.models.base import Model, Task
-from tarbox.models.learning.negatives import (
-    Drawn,
-    Sampler,
-    Truths,
-    corrupt_answers,
-    corrupt_subsumptions,
-    corrupt_typings,
-)
+from tarbox.models.learning.negatives import Drawn, Sampler, Truths, corrupt_answers
 from tarbox.models.learning.objective import Objective
 from tarbox.query.algebra import Query
 
@@ -190,42 +183,30 @@ class SampleRows(NamedTuple):
     weights: Tensor | None = None
 
 
-@final
-class SubsumptionSource(ScoredSource):
-    """The asserted subsumptions; what follows from them is no negative."""
-
-    def __init__(self, subs: Tensor, supers: Tensor, truths: Truths) -> None:
-        self.name, self.task = Task.SUBSUMPTION.value, Task.SUBSUMPTION
-        self._subs, self._supers, self._truths = subs, supers, truths
-
-    def __len__(self) -> int:
-        return len(self._subs)
-
-    def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
-        pair = self._subs[rows_B], self._supers[rows_B]
-        return _pairs(pair, corrupt_subsumptions(sampler, self._truths, pair))
-
-    def score(self, model: Model, draw: Draw) -> Tensor:
-        return model.subsumption(draw.first, draw.second)
+Pair = tuple[Tensor, Tensor]
 
 
 @final
-class TypingSource(ScoredSource):
-    """The typings under closure."""
+class PairSource(ScoredSource):
+    """True pairs: the asserted subsumptions, or the typings under closure. `corrupt` makes false pairs of true ones."""
 
-    def __init__(self, typed: Tensor, types: Tensor, truths: Truths, entities: int) -> None:
-        self.name, self.task = Task.INSTANTIATION.value, Task.INSTANTIATION
-        self._typed, self._types, self._truths, self._entities = typed, types, truths, entities
+    def __init__(self, task: Task, pairs: Pair, corrupt: Callable[[Sampler, Pair], tuple[Drawn, Drawn]]) -> None:
+        self.name, self.task = task.value, task
+        self._pairs, self._corrupt = pairs, corrupt
 
     def __len__(self) -> int:
-        return len(self._typed)
+        return len(self._pairs[0])
 
     def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
-        pair = self._typed[rows_B], self._types[rows_B]
-        return _pairs(pair, corrupt_typings(sampler, self._truths, pair, self._entities))
+        """The true pair in column 0, the false ones behind it."""
+        pair = self._pairs[0][rows_B], self._pairs[1][rows_B]
+        negatives = self._corrupt(sampler, pair)
+        first, second = (torch.cat([own[:, None], drawn.ids_BM], 1) for own, drawn in zip(pair, negatives, strict=True))
+        return Draw(first, second, negatives[0].valid_BM)
 
     def score(self, model: Model, draw: Draw) -> Tensor:
-        return model.instantiation(draw.first, draw.second)
+        degree = model.subsumption if self.task is Task.SUBSUMPTION else model.instantiation
+        return degree(draw.first, draw.second)
 
 
 @final
@@ -274,9 +255,3 @@ class Portions:
         ]
         self._place.add_(1)
         return rows
-
-
-def _pairs(pair: tuple[Tensor, Tensor], negatives: tuple[Drawn, Drawn]) -> Draw:
-    """The true pair in column 0, the false ones behind it."""
-    first, second = (torch.cat([own[:, None], drawn.ids_BM], 1) for own, drawn in zip(pair, negatives, strict=True))
-    return Draw(first, second, negatives[0].valid_BM)

@@ -50,12 +50,14 @@ class TrainingData:
 class Stage(NamedTuple):
     """How long one call of `fit` lasts; `name` is said in progress lines, and is the folder RUN/parts/NAME.
 
-    What the optimizer knows of the module `after`, a copy of which is fitted, is kept, too.
+    What the optimizer knows of the module `after`, a copy of which is fitted, is kept, too. `span` is which share of
+    the training the stage is, where several follow each other: the learning rate falls over all of it.
     """
 
     name: str
     epochs: int
     after: nn.Module | None = None
+    span: tuple[float, float] = (0.0, 1.0)
 
 
 class RunContext(Protocol):

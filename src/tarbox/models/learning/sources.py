@@ -20,29 +20,29 @@ from torch import Tensor
 
 from tarbox.benchmark.tables import OUTSIDE, Batch, Lists, QueryTable
 from tarbox.core.ids import Level
+from tarbox.kb.arrays import Ids, Keys
 from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows
 from tarbox.models.base import Model, Task
 from tarbox.models.learning.batches import (
     TASKS,
     BatchConfig,
     Directions,
     Kind,
+    PairSource,
     Positives,
     QuerySource,
     SampleRows,
     Samples,
     SampleSource,
-    SubsumptionSource,
-    TypingSource,
 )
-from tarbox.models.learning.negatives import Truths, distinct
+from tarbox.models.learning.negatives import Truths, corrupt_subsumptions, corrupt_typings, distinct
 from tarbox.models.one_more_hop import MEMBERS_SHAPE as MEMBERS
 from tarbox.models.one_more_hop import TYPES_SHAPE as TYPES
 from tarbox.query.templates import TEMPLATES
 
 ONE_HOP: Final = TEMPLATES["1p"].shape
-Keys = NDArray[np.int64]
 
 
 def build_sources(
@@ -156,18 +156,24 @@ def _keys(lists: Lists, width: int) -> Keys:
     return keys
 
 
-def _subsumptions(facts: Facts, instances: Instances, device: torch.device) -> SubsumptionSource:
-    size = len(instances.hierarchy)
-    below, above = instances.hierarchy.ancestors.coordinates()
-    truths = Truths.of_keys(below.astype(np.int64) * size + above, size, device)
-    return SubsumptionSource(_tensor(facts.subs, device), _tensor(facts.supers, device), truths)
+def _subsumptions(facts: Facts, instances: Instances, device: torch.device) -> PairSource:
+    """What follows from them is no negative."""
+    truths = _truths(instances.hierarchy.ancestors, len(instances.hierarchy), device)
+    pairs = _tensor(facts.subs, device), _tensor(facts.supers, device)
+    return PairSource(Task.SUBSUMPTION, pairs, lambda sampler, pair: corrupt_subsumptions(sampler, truths, pair))
 
 
-def _typings(instances: Instances, entities: int, device: torch.device) -> TypingSource:
-    size = len(instances.hierarchy)
-    typed, types = instances.concepts_of.coordinates()
-    truths = Truths.of_keys(typed.astype(np.int64) * size + types, size, device)
-    return TypingSource(_tensor(typed, device), _tensor(types, device), truths, entities)
+def _typings(instances: Instances, entities: int, device: torch.device) -> PairSource:
+    truths = _truths(instances.concepts_of, len(instances.hierarchy), device)
+    typed, types = (_tensor(column, device) for column in instances.concepts_of.coordinates())
+    return PairSource(
+        Task.INSTANTIATION, (typed, types), lambda sampler, pair: corrupt_typings(sampler, truths, pair, entities)
+    )
+
+
+def _truths(rows: Rows, width: int, device: torch.device) -> Truths:
+    first, second = rows.coordinates()
+    return Truths.of_keys(first.astype(np.int64) * width + second, width, device)
 
 
 def _asked_typings(instances: Instances, config: BatchConfig, device: torch.device) -> list[SampleSource]:
