@@ -15,7 +15,7 @@ from tarbox.execution.lookup import Lookup, NameSource
 from tarbox.execution.rows import means_everything
 from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
-from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, lift, with_operands
+from tarbox.query.algebra import AtLeast, Concept, Entity, Exists, HasSelf, Not, Query, fold, lift, with_operands
 from tarbox.query.names import ANYTHING, WELL_KNOWN, XSD, Name, NameForm, expand
 from tarbox.query.render import full_name
 from tarbox.query.tokens import is_word, quote_label
@@ -56,7 +56,7 @@ def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str
                 role = Role.ENTITY
             case Concept(name):
                 role = Role.CONCEPT
-            case Exists(name):
+            case Exists(name) | AtLeast(relation=name) | HasSelf(name):
                 role = Role.RELATION
             case _:
                 return with_operands(node, parts)

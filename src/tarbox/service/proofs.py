@@ -15,7 +15,7 @@ from tarbox.execution.interpreter import Algebra, evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Predictor
-from tarbox.query.algebra import Direction, Query, operands
+from tarbox.query.algebra import DataRange, Direction, Query, operands
 
 if TYPE_CHECKING:
     from tarbox.models.credo.probabilities import FactProbabilities
@@ -110,8 +110,17 @@ class _Keeping(Generic[S]):
     def concept(self, name: str) -> _Kept[S]:
         return _Kept(self.inner.concept(name))
 
+    def literals(self, wanted: DataRange) -> _Kept[S]:
+        return _Kept(self.inner.literals(wanted))
+
     def exists(self, relation: str, direction: Direction, operand: _Kept[S]) -> _Kept[S]:
         return _Kept(self.inner.exists(relation, direction, operand.value), (operand,))
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: _Kept[S]) -> _Kept[S]:
+        return _Kept(self.inner.at_least(count, relation, direction, operand.value), (operand,))
+
+    def has_self(self, relation: str) -> _Kept[S]:
+        return _Kept(self.inner.has_self(relation))
 
     def intersection(self, operands: Sequence[_Kept[S]]) -> _Kept[S]:
         return _Kept(self.inner.intersection([operand.value for operand in operands]), tuple(operands))

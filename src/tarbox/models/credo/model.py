@@ -17,6 +17,8 @@ from tarbox.core.errors import ConfigError, QueryTooLarge, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
+from tarbox.execution.literals import find_literals
+from tarbox.execution.program import data_ranges
 from tarbox.kb.arrays import Floats, Ids
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
@@ -135,8 +137,11 @@ class Credo(Learner):
     def fuzzy_sets(self, shape: Query, ids: Ids, floor: float = 0.0) -> Floats:
         """[B, E] the probabilities of all entities as answers."""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-        size = len(ids), self.index.entities
-        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, floor))
+        size, ranges = (
+            (len(ids), self.index.entities),
+            {own: find_literals(own, self.index) for own in data_ranges(shape)},
+        )
+        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, floor, ranges))
 
     def ask(self, shape: Query, ids: Ids) -> QueryBatch:
         """The queries with their sets and known answers."""
