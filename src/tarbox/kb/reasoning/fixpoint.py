@@ -56,13 +56,13 @@ class Saturation:
         self._conjunctions = np.concatenate(
             [self.table[Form.BOTH], self.table[Form.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
         )
-        self._asked, self._told = self._concepts_to_keep(facts)
+        self._asked, self._told = self._concepts_to_keep()
         self.same = np.arange(self.width)
         self.clashes: set[tuple[int, int]] = set()
         self.edges: Keys = np.empty(0, np.int64)
         self.types: Keys = np.empty(0, np.int64)
 
-    def _concepts_to_keep(self, facts: Facts) -> tuple[Rows, Rows]:
+    def _concepts_to_keep(self) -> tuple[Rows, Rows]:
         """For each concept the ones above it that a rule asks for; and with the named ones that its members get."""
         asked = np.zeros(self.kinds, np.bool_)
         for form, columns in _CONDITIONS.items():
@@ -72,10 +72,12 @@ class Saturation:
         for expression, number in self.rules.concepts.more.items():
             asked[number] |= expression[0] == "contradiction"
         lower, upper = self.hierarchy.ancestors.coordinates()
-        named = len(facts.vocabulary.concepts)
+        named = np.ones(self.kinds, np.bool_)
+        for expression, number in self.rules.concepts.more.items():
+            named[number] = isinstance(expression, str)
         chosen = asked[upper]
-        told = (lower == upper) & (lower < named)
-        inner = np.flatnonzero((lower >= named) & (upper < named))
+        told = (lower == upper) & named[lower]
+        inner = np.flatnonzero(~named[lower] & named[upper])
         told[inner[self.hierarchy.most_specific(lower[inner], upper[inner])]] = True
         return (
             Rows.of(lower[chosen], upper[chosen], self.kinds, self.kinds),
