@@ -21,6 +21,7 @@ from tarbox.kb.namespaces import Declaration
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.sources import Rejection, Source
+from tarbox.kb.staged_axioms import collect_axioms
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
@@ -124,12 +125,12 @@ def _read(
     waiting, read = list(sources), list[Source]()
     imports: dict[str, str] = {}
     while waiting:
-        for source in waiting:
+        for number, source in enumerate(waiting):
             progress.stage(f"reading {source.name}")
             reader = READERS[source.format]
             for piece in reader(source, ReadOptions(options.base), lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
                 journal.note(source, piece)
-                staging.add(piece.statements)
+                staging.add(piece.statements, len(read) + number)
         read += waiting
         staging.flush()
         waiting = _resolve_imports(staging, read, imports)
@@ -168,6 +169,7 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
     statements = staging.number("SELECT count(*) FROM statement")
     staging.execute("CREATE TABLE merged (id UBIGINT, kept UBIGINT)")
     judge(staging, options)
+    collect_axioms(staging)
     if "same" in options.infer:
         staging.execute("DROP TABLE merged")
     inferred = apply_rules(staging, options.infer)

@@ -30,6 +30,7 @@ class Verdict(Enum):
     IMPORT = "import"
     DEPRECATION = "mark of an obsolete term"
     APPLIED = "rule that --infer applied"
+    AXIOM = "part of an axiom"
     LITERAL = "literal value (keep with --literals keep)"
     BLANK = "blank node"
     ANONYMOUS = "anonymous class"
@@ -47,7 +48,7 @@ class Verdict(Enum):
     UNUSED = "label or synonym of a name that no fact uses"
 
 
-KEPT: Final = frozenset(list(Verdict)[:10])
+KEPT: Final = frozenset(list(Verdict)[:11])
 _CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
 RULES: Final = {"inverse": Verdict.INVERSE, "subproperty": Verdict.SUBPROPERTY, "same": Verdict.SAME}
 

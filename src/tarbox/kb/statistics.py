@@ -33,6 +33,7 @@ class StoreSummary:
     def to_json(self) -> dict[str, Any]:
         return {
             "counts": self.manifest["counts"],
+            "axioms": self.manifest.get("axioms", {}),
             "content_hash": self.manifest["content_hash"],
             "vocabulary_hash": self.manifest["vocabulary_hash"],
             "rejected": self.manifest["rejected"],
@@ -53,6 +54,10 @@ class StoreSummary:
         """(what, value) as a person reads them."""
         for name in KINDS:
             yield name, f"{self.manifest['counts'][name]:,}"
+        axioms = self.manifest.get("axioms", {})
+        if axioms:
+            kinds = ", ".join(f"{kind} {number:,}" for kind, number in axioms.items())
+            yield "axioms", f"{sum(axioms.values()):,}: {kinds}"
         for name, number in self.closure.items():
             yield f"{name} under closure", f"{number:,}"
         yield "assertions per entity", _spread(self.degree)

@@ -7,6 +7,7 @@ or the new one, and whoever has the old one open keeps it.
 
 from __future__ import annotations
 
+import gzip
 import json
 import mmap
 import os
@@ -22,12 +23,14 @@ import pyarrow as pa
 
 from tarbox.core.errors import StoreDamaged, StoreMissing, StoreVersion
 from tarbox.core.ids import Role
+from tarbox.kb.axioms import Axiom, read_axioms
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 
 MANIFEST: Final = "manifest.json"
 STORE_FORMAT: Final = "tarbox-store"
 STORE_VERSION: Final = 1
+AXIOMS: Final = "axioms"
 
 _NAMES = pa.schema([("iri", pa.string()), ("label", pa.string())])
 _ID = pa.int32()
@@ -56,6 +59,13 @@ class Store:
     def vocabulary_hash(self) -> str:
         """The hash that ties runs and benchmarks to the ids of this store."""
         return str(self.manifest["vocabulary_hash"])
+
+    def axioms(self) -> tuple[Axiom, ...]:
+        """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""
+        if AXIOMS not in self.manifest["files"]:
+            return ()
+        text = gzip.decompress((self.path / self.manifest["files"][AXIOMS]["name"]).read_bytes()).decode()
+        return tuple(read_axioms(text))
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:

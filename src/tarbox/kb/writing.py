@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,10 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import StoreError
 from tarbox.core.ids import Role
+from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
+    AXIOMS,
     MANIFEST,
     STORE_FORMAT,
     STORE_TABLES,
@@ -43,6 +47,7 @@ class StoreWriter:
         self.scratch = scratch
         self._hashes: dict[str, str] = {}
         self._rows: dict[str, int] = {}
+        self._kinds: Counter[str] = Counter()
         self._vocabulary = hashlib.blake2b(digest_size=16)
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
@@ -58,6 +63,17 @@ class StoreWriter:
             if name in (role.plural for role in Role):
                 self._vocabulary.update(f"{name} {content_hash(table.select(['iri']))}\n".encode())
 
+    def write_axioms(self, lines: Iterable[str]) -> None:
+        """Write axioms, each a line of functional syntax, sorted and distinct; without any there is no file."""
+        digest = hashlib.blake2b(digest_size=16)
+        with self._file(AXIOMS).open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as sink:
+            for line in lines:
+                self._kinds[line.partition("(")[0]] += 1
+                digest.update(written := f"{line}\n".encode())
+                sink.write(written)
+        if self._kinds:
+            self._hashes[AXIOMS] = digest.hexdigest()
+
     def facts(self) -> Facts:
         """The tables written so far, before they are published."""
         return map_facts({name: self._file(name) for name in STORE_TABLES})
@@ -66,20 +82,21 @@ class StoreWriter:
         """Move the tables into place and replace the manifest; returns the manifest as written."""
         self.path.mkdir(parents=True, exist_ok=True)
         files = {}
-        for name in STORE_TABLES:
+        for name in self._hashes:
             file = self._file(name)
             found = checksum(file)
             size = file.stat().st_size
-            target = f"{name}-{self._hashes[name][:8]}{found}.arrow"
+            target = f"{name}-{self._hashes[name][:8]}{found}{_suffix(name)}"
             _sync(file)
             file.replace(self.path / target)
             files[name] = {"name": target, "checksum": found, "bytes": size}
-        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(STORE_TABLES))
+        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
         manifest: Manifest = {
             **details,
             "format": STORE_FORMAT,
             "version": STORE_VERSION,
             "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
+            **({AXIOMS: dict(sorted(self._kinds.items()))} if self._kinds else {}),
             "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
             "vocabulary_hash": self._vocabulary.hexdigest(),
             "files": files,
@@ -89,7 +106,11 @@ class StoreWriter:
         return read_manifest(self.path)
 
     def _file(self, name: str) -> Path:
-        return self.scratch / f"{name}.arrow"
+        return self.scratch / f"{name}{_suffix(name)}"
+
+
+def _suffix(name: str) -> str:
+    return ".ofn.gz" if name == AXIOMS else ".arrow"
 
 
 @contextmanager
@@ -114,7 +135,9 @@ def writing(path: str | os.PathLike[str]) -> Iterator[StoreWriter]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def write_store(path: str | os.PathLike[str], facts: Facts, details: Manifest | None = None) -> Manifest:
+def write_store(
+    path: str | os.PathLike[str], facts: Facts, details: Manifest | None = None, axioms: Iterable[Axiom] = ()
+) -> Manifest:
     """Write `facts` as a store; `details` go into the manifest (options, sources, what was left out)."""
     vocabulary = facts.vocabulary
     columns: dict[str, list[Any]] = {
@@ -128,6 +151,7 @@ def write_store(path: str | os.PathLike[str], facts: Facts, details: Manifest | 
         for name, arrays in columns.items():
             table = pa.table(arrays, names=STORE_TABLES[name].names)
             writer.write(name, table.combine_chunks().to_batches())
+        writer.write_axioms(sorted({write_axiom(axiom) for axiom in axioms}))
         return writer.publish({"options": {}, "sources": [], "rejected": [], **(details or {})})
 
 
@@ -193,7 +217,7 @@ def _in_use(scratch: Path) -> bool:
 
 def _is_stray(file: Path) -> bool:
     """A file that an interrupted build may have left in a store's folder."""
-    return file.suffix == ".arrow" or file.name.startswith(f".{MANIFEST}.")
+    return file.name.endswith((".arrow", ".ofn.gz")) or file.name.startswith(f".{MANIFEST}.")
 
 
 def _only_strays(folder: Path) -> bool:
