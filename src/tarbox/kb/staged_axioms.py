@@ -17,7 +17,7 @@ from tarbox.kb.namespaces import OWL, RDFS, TYPE, XSD, Declaration
 from tarbox.kb.owl_rdf import AXIOM_PREDICATES, AXIOM_TYPES, NODE_PREDICATES, NODE_TYPES, AxiomGraph, Row, Unmapped
 from tarbox.kb.staging import Staging
 
-_TO_MARK: Final = ", ".join(str(code(v)) for v in (Verdict.SCHEMA, Verdict.BLANK, Verdict.ANONYMOUS))
+_TO_MARK: Final = ", ".join(str(code(v)) for v in (Verdict.SCHEMA, Verdict.BLANK, Verdict.ANONYMOUS, Verdict.SAME))
 _NAMELESS: Final = ("SameIndividual", "DifferentIndividuals")  # on the web, mostly of names that no other fact has
 _BLOCK: Final = 1 << 16
 
@@ -75,8 +75,7 @@ def _lines(staging: Staging, graph: AxiomGraph, used: list[int], names: set[tupl
 
 def _rows(staging: Staging, which: str) -> Iterator[tuple[int, str, str, str]]:
     """(row, subject, predicate, object) of the facts that may say an axiom and are no fact of the tables."""
-    kept = (Verdict.INVERSE, Verdict.SUBPROPERTY, Verdict.SAME, Verdict.DECLARATION)
-    verdicts = ", ".join([_TO_MARK, *(str(code(verdict)) for verdict in kept)])
+    verdicts = f"{_TO_MARK}, {code(Verdict.DECLARATION)}"
     found = staging.reader(
         f"""SELECT row, a.text AS s, b.text AS p, c.text AS o
             FROM (SELECT rowid AS row, * FROM fact WHERE verdict IN ({verdicts}) AND ({which})) AS f

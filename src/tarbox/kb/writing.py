@@ -24,6 +24,7 @@ from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
     AXIOMS,
+    INFERRED_TABLES,
     MANIFEST,
     STORE_FORMAT,
     STORE_TABLES,
@@ -32,6 +33,7 @@ from tarbox.kb.store import (
     checksum,
     manifest_bytes,
     map_facts,
+    read_axiom_file,
     read_manifest,
 )
 
@@ -51,8 +53,8 @@ class StoreWriter:
         self._vocabulary = hashlib.blake2b(digest_size=16)
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write one table of `STORE_TABLES`; its rows come in the order in which they are stored."""
-        schema = STORE_TABLES[name]
+        """Write one table of the store; its rows come in the order in which they are stored."""
+        schema = (STORE_TABLES | INFERRED_TABLES)[name]
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write(batch.cast(schema))
@@ -74,9 +76,25 @@ class StoreWriter:
         if self._kinds:
             self._hashes[AXIOMS] = digest.hexdigest()
 
-    def facts(self) -> Facts:
-        """The tables written so far, before they are published."""
-        return map_facts({name: self._file(name) for name in STORE_TABLES})
+    def write_inferred(self, facts: Facts) -> None:
+        """Write what is marked as inferred among the facts, if anything is."""
+        marks = facts.inferred
+        if marks is None or not (marks.assertions.any() or marks.typings.any() or marks.subsumptions.any()):
+            return
+        columns = {
+            "inferred_assertions": [c[marks.assertions] for c in (facts.heads, facts.relations, facts.tails)],
+            "inferred_typings": [c[marks.typings] for c in (facts.typed, facts.types)],
+            "inferred_subsumptions": [c[marks.subsumptions] for c in (facts.subs, facts.supers)],
+        }
+        for name, arrays in columns.items():
+            self.write(name, pa.table(arrays, names=INFERRED_TABLES[name].names).to_batches())
+
+    def facts(self, mode: str = "none") -> Facts:
+        """The tables written so far, before they are published; `mode` as of `map_facts`."""
+        return map_facts({name: self._file(name) for name in self._hashes}, mode)
+
+    def axioms(self) -> tuple[Axiom, ...]:
+        return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()
 
     def publish(self, details: Manifest) -> Manifest:
         """Move the tables into place and replace the manifest; returns the manifest as written."""
@@ -138,8 +156,15 @@ def writing(path: str | os.PathLike[str]) -> Iterator[StoreWriter]:
 def write_store(
     path: str | os.PathLike[str], facts: Facts, details: Manifest | None = None, axioms: Iterable[Axiom] = ()
 ) -> Manifest:
-    """Write `facts` as a store; `details` go into the manifest (options, sources, what was left out)."""
+    """Write `facts` as a store; `details` go into the manifest (options, sources, what was left out).
+
+    Inferred facts go to tables of their own, with the axioms that they were inferred from.
+    """
+    every, facts = facts, facts.asserted()
     vocabulary = facts.vocabulary
+    told: Manifest = {}
+    if every.inferred is not None:
+        axioms, told = every.inferred.axioms(), {"inference": {"mode": every.inferred.mode}}
     columns: dict[str, list[Any]] = {
         **{role.plural: [vocabulary.names(role).iris, vocabulary.names(role).labels] for role in Role},
         "synonyms": [vocabulary.synonyms[name] for name in STORE_TABLES["synonyms"].names],
@@ -152,7 +177,8 @@ def write_store(
             table = pa.table(arrays, names=STORE_TABLES[name].names)
             writer.write(name, table.combine_chunks().to_batches())
         writer.write_axioms(sorted({write_axiom(axiom) for axiom in axioms}))
-        return writer.publish({"options": {}, "sources": [], "rejected": [], **(details or {})})
+        writer.write_inferred(every)
+        return writer.publish({"options": {}, "sources": [], "rejected": [], **told, **(details or {})})
 
 
 def content_hash(table: pa.Table) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import final
+from typing import Any, Final, final
 
 import numpy as np
 
+from tarbox.core.errors import ConfigError
 from tarbox.kb.arrays import Keys
-from tarbox.kb.axioms import Axiom
+from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, Facts, join_facts
 from tarbox.kb.reasoning.classification import Taxonomy, classify
@@ -19,6 +20,12 @@ from tarbox.kb.reasoning.fixpoint import Saturation
 from tarbox.kb.reasoning.rules import Rules
 from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
 
+_NAMED: Final = 10_000
+"""How many contradictions, and axioms without a rule, the manifest names; the rest is counted."""
+
+
+DEFAULT_MODE: Final = "none"
+
 
 class InferenceMode(Enum):
     """How much is inferred: nothing, what RDFS says (sub-relations, domains, ranges), or what OWL says."""
@@ -26,6 +33,17 @@ class InferenceMode(Enum):
     NONE = "none"
     RDFS = "rdfs"
     OWL = "owl"
+
+
+def choose_mode(name: str | None, seconds: float | None = None) -> InferenceMode:
+    """The mode of `--infer`, or of the default; `seconds` are those of `--complete`."""
+    modes = [mode.value for mode in InferenceMode]
+    if name is not None and name not in modes:
+        raise ConfigError(f"--infer {name}: no such mode. There are: {', '.join(modes)}.")
+    mode = InferenceMode(name or DEFAULT_MODE)
+    if seconds is not None and mode is not InferenceMode.OWL:
+        raise ConfigError("--complete is the time to classify classes in: give it with --infer owl.")
+    return mode
 
 
 @final
@@ -203,3 +221,23 @@ def _report(saturation: Saturation, taxonomy: Taxonomy) -> InferenceReport:
         int(np.count_nonzero(saturation.same != np.arange(saturation.width))),
         taxonomy.complete,
     )
+
+
+def infer_for_store(
+    facts: Facts, axioms: tuple[Axiom, ...], mode: InferenceMode, seconds: float | None
+) -> tuple[Facts, dict[str, Any]]:
+    """`infer`, and what the manifest says of it."""
+    every, report = infer(facts, axioms, mode, seconds)
+    told: dict[str, Any] = {"mode": mode.value}
+    if every is facts:
+        return facts, told
+    told |= {
+        "same_entities": report.same,
+        "complete": report.complete,
+        "unsatisfiable": list(report.unsatisfiable),
+        "inconsistent": [[entity, write_axiom(axiom)] for entity, axiom in report.inconsistent[:_NAMED]],
+        "inconsistencies": len(report.inconsistent),
+        "outside": [[write_axiom(axiom), why] for axiom, why in report.outside[:_NAMED]],
+        "axioms_outside": len(report.outside),
+    }
+    return every, told
