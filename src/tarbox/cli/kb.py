@@ -45,7 +45,7 @@ def build_kb(
     literals: Annotated[Literals | None, typer.Option(help="Drop literal values, or keep them as entities.")] = None,
     language: Annotated[str, typer.Option(help="The language of labels.")] = "en",
     infer: Annotated[
-        str | None, typer.Option(help="What follows is stored beside what is stated: none, rdfs or owl.")
+        str | None, typer.Option(help="What to infer from axioms: none, rdfs or owl; owl by default, none for a preset.")
     ] = None,
     complete: Annotated[
         float | None, typer.Option(min=0, help="With owl: seconds to spend on a pair of classes, beyond OWL EL.")
@@ -73,7 +73,7 @@ def build_kb(
     if min_degree is not None:
         given["min_degree"] = min_degree
     meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
-    mode = choose_mode(infer, complete)
+    mode = choose_mode(infer or ("none" if chosen else None), complete)
     options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
     with _progress(found) as progress:
         store = build(found, output, options, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from importlib.util import find_spec
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,9 +25,6 @@ _NAMED: Final = 10_000
 """How many contradictions, and axioms without a rule, the manifest names; the rest is counted."""
 
 
-DEFAULT_MODE: Final = "none"
-
-
 class InferenceMode(Enum):
     """How much is inferred: nothing, what RDFS says (sub-relations, domains, ranges), or what OWL says."""
 
@@ -36,11 +34,11 @@ class InferenceMode(Enum):
 
 
 def choose_mode(name: str | None, seconds: float | None = None) -> InferenceMode:
-    """The mode of `--infer`, or of the default; `seconds` are those of `--complete`."""
+    """The mode of `--infer`: unless it is given OWL, or RDFS where rustdl is not installed. `--complete` has seconds."""
     modes = [mode.value for mode in InferenceMode]
     if name is not None and name not in modes:
         raise ConfigError(f"--infer {name}: no such mode. There are: {', '.join(modes)}.")
-    mode = InferenceMode(name or DEFAULT_MODE)
+    mode = InferenceMode(name or ("owl" if find_spec("rustdl") else "rdfs"))
     if seconds is not None and mode is not InferenceMode.OWL:
         raise ConfigError("--complete is the time to classify classes in: give it with --infer owl.")
     return mode
