@@ -127,7 +127,7 @@ class Printer:
         The first column gives way where there is little room.
         """
         known, predicted = ([each for each in listed if each.status == status] for status in (KNOWN, PREDICTED))
-        names = _NAMES[role]
+        names = ("class", "classes") if self.kb.of_classes and role is Role.ENTITY else _NAMES[role]
         title = f"{_of(len(known), counts.known)}{' known' if self.predicts else ''} {names[counts.known != 1]}"
         table = Table(
             title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tarbox.service.knowledge_base import KnowledgeBase
 
 _LISTS: Final = {
-    "equivalent": "equivalent classes",
-    "direct_superclasses": "direct superclasses",
-    "superclasses": "superclasses",
-    "direct_subclasses": "direct subclasses",
-    "subclasses": "subclasses",
+    "equivalent": ("equivalent class", "equivalent classes"),
+    "direct_superclasses": ("direct superclass", "direct superclasses"),
+    "superclasses": ("superclass", "superclasses"),
+    "direct_subclasses": ("direct subclass", "direct subclasses"),
+    "subclasses": ("subclass", "subclasses"),
 }
 
 
@@ -84,10 +84,10 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
 
     console = Console(highlight=False, markup=False)
 
-    def show(title: str, role: Role, things: Sequence[Thing | EntityAnswer], count: int) -> None:
+    def show(titles: tuple[str, str], role: Role, things: Sequence[Thing | EntityAnswer], count: int) -> None:
         shown = things[:k]
         number = f"{len(shown):,} of {count:,}" if len(shown) < count else f"{count:,}" if count else "no"
-        console.print(Text(f"{number} {title}", style="bold"))
+        console.print(Text(f"{number} {titles[count != 1]}", style="bold"))
         for thing in shown:
             written = kb.resolver.write(role, from_ntriples(thing.iri))
             console.print(f"  {written}" + ("" if written.strip("'") == thing.label else f" ! {thing.label}"))
@@ -95,10 +95,10 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
     console.print(Text(found.expression, style="italic"))
     if not found.satisfiable:
         console.print("Nothing can be in it: it contradicts the axioms.")
-    for key, title in _LISTS.items():
+    for key, titles in _LISTS.items():
         things = getattr(found, key)
-        show(title, Role.CONCEPT, things, len(things))
-    show("instances", Role.ENTITY, found.instances, found.instance_count)
+        show(titles, Role.CONCEPT, things, len(things))
+    show(("instance", "instances"), Role.ENTITY, found.instances, found.instance_count)
     if not found.reasoned:
         more = "; to reason with its axioms, pip install 'tarbox[owl]'" if kb.axioms() else ""
         console.print(Text(f"By the hierarchy of {kb.title} and the links between its classes{more}.", style="dim"))

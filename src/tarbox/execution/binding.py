@@ -81,7 +81,8 @@ class VocabularyResolver:
     """Finds what a name means in a knowledge base.
 
     In this order: full IRI; CURIE (well-known prefixes, those of the vocabulary's own namespaces, and OBO's
-    ``GO:0008150``); local name, label, synonym, for a quoted name label before local name; the same in any case.
+    ``GO:0008150``); local name, label, synonym, for a quoted name label before local name; the same in any case; and
+    where none of these is found, a bare word with spaces for its underscores (``part_of``).
     The first step that finds anything decides, and finds one thing or is ambiguous.
 
     >>> resolver = VocabularyResolver(Vocabulary.of(["http://x.org/London"]))
@@ -166,7 +167,12 @@ class VocabularyResolver:
             case NameForm.WORD:
                 expanded = self._expand(name)
                 direct = None if expanded is None else names.find(expanded)
-                return _only(direct) or self._find_by_name(role, name) or self._find_number(role, names, text)
+                return (
+                    _only(direct)
+                    or self._find_by_name(role, name)
+                    or self._find_number(role, names, text)
+                    or (self._find_by_name(role, Name(name.form, text.replace("_", " "))) if "_" in text else ())
+                )
             case NameForm.PLACEHOLDER:
                 return ()
 
