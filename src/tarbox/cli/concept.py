@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tarbox.core.errors import NameLookupError
 from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
@@ -50,19 +51,18 @@ def concept(
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
     from tarbox.models.saved import is_run
+    from tarbox.service.knowledge_base import KnowledgeBase
 
     form = "json" if as_json else "tsv" if as_tsv else "screen"
     if is_run(source):
         _show_members(source, name, k or None, min_degree, device, form)
     else:
-        _show_place(source, name, k or None, form)
+        _show_place(KnowledgeBase.load(source), name, k or None, form)
 
 
-def _show_place(store: Path, expression: str, k: int | None, form: str) -> None:
+def _show_place(kb: KnowledgeBase, expression: str, k: int | None, form: str) -> None:
     from tarbox.service.class_expressions import describe_expression
-    from tarbox.service.knowledge_base import KnowledgeBase
 
-    kb = KnowledgeBase.load(store)
     found = describe_expression(kb, expression, k)
     if form == "json":
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
@@ -92,7 +92,8 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
             written = kb.resolver.write(role, from_ntriples(thing.iri))
             console.print(f"  {written}" + ("" if written.strip("'") == thing.label else f" ! {thing.label}"))
 
-    console.print(Text(found.expression, style="italic"))
+    console.print(Text(found.expression))
+    console.print(Text(kb.describe(found.expression), style="italic"))
     if not found.satisfiable:
         console.print("Nothing can be in it: it contradicts the axioms.")
     for key, titles in _LISTS.items():
@@ -109,7 +110,11 @@ def _show_members(run: Path, name: str, k: int | None, min_degree: float, device
     from tarbox.service.reasoner import Reasoner
 
     reasoner = Reasoner.load(run, check_device(device))
-    thing = reasoner.kb.concepts[name]
+    try:
+        thing = reasoner.kb.concepts[name]
+    except NameLookupError:  # then it is an expression, or an error that shows where
+        _show_place(reasoner.kb, name, k, form)
+        return
     members = reasoner.members(thing.iri, k, min_degree)
     if form == "json":
         content = {"iri": thing.iri, "label": thing.label, "members": [asdict(member) for member in members]}

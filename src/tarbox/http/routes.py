@@ -23,6 +23,7 @@ from tarbox.http.schemas import (
     ORDERED,
     AnswerReply,
     AnswerRequest,
+    ClassDescriptionReply,
     CompletionItem,
     ConceptReply,
     DrawingReply,
@@ -33,6 +34,7 @@ from tarbox.http.schemas import (
     RoleName,
 )
 from tarbox.http.settings import MOST_ANSWERS
+from tarbox.service.class_expressions import describe_expression
 from tarbox.service.completion import complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
@@ -70,6 +72,7 @@ def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
     _add_queries(router, desk)
     _add_names(router, desk, kb_content)
     _add_concepts(router, desk)
+    _add_expressions(router, desk)
     return router
 
 
@@ -170,6 +173,22 @@ def _add_concepts(router: APIRouter, desk: Desk) -> None:
         """Show a concept: its place in the hierarchy, what it tells, its members."""
         found = await desk.work(paged, iri)
         return found if isinstance(found, Response) else json_reply(found)
+
+
+def _add_expressions(router: APIRouter, desk: Desk) -> None:
+    def placed(expression: str, k: int) -> bytes:
+        desk.replies.read(expression)
+        return encode(describe_expression(desk.kb, expression, k).to_json())
+
+    @router.get(
+        "/concept", response_model=ClassDescriptionReply, responses=failures(), operation_id="class_description"
+    )
+    async def class_description(
+        expression: Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])],
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")] = 10,
+    ) -> Response:
+        """Show where a class expression stands: equivalent, super- and subclasses, and its instances."""
+        return json_reply(await desk.work(placed, expression, k))
 
 
 def _concept_content(page: ConceptPage, desk: Desk) -> dict[str, Any]:

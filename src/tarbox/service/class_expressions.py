@@ -41,6 +41,7 @@ from tarbox.service.answers import EntityAnswer
 from tarbox.service.collections import Thing
 from tarbox.service.knowledge_base import KnowledgeBase
 
+_NAMED: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
 _FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
 _MINIMUM: Final = {
     False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
@@ -69,7 +70,9 @@ class ClassDescription:
     satisfiable: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """With the IRI and the label of every class."""
+        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in _NAMED}
+        return asdict(self) | named
 
 
 def describe_expression(kb: KnowledgeBase, text: str, k: int | None = None) -> ClassDescription:
