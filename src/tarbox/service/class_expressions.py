@@ -81,9 +81,10 @@ def describe_expression(kb: KnowledgeBase, text: str, k: int | None = None) -> C
     answers = kb.answer(query, 0 if kb.of_classes else k)
     hierarchy = kb.index.instances.hierarchy
     axioms = kb.axioms()
+    inferred = kb.facts.inferred is not None and kb.facts.inferred.mode == "owl"
     reasoned = bool(axioms) and find_spec("rustdl") is not None
     satisfiable = True
-    if reasoned:
+    if reasoned and not (inferred and isinstance(query, Concept)):  # the place of a name is in the store already
         equal, above, below, satisfiable = _by_reasoner(kb, query, axioms)
     else:
         equal, above, below = _by_structure(kb, query, hierarchy, axioms)
