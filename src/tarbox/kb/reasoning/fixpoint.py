@@ -32,10 +32,11 @@ Table = NDArray[np.int64]
 class Saturation:
     """What follows from facts by rules. `edges` and `types` are closed once `run` is over.
 
+    With `whole` the members of every expression are kept, not only of those that a rule asks for.
     `same[x]` is the individual that stands for x; `clashes` are (individual, axiom) found outside of `types`.
     """
 
-    def __init__(self, rules: Rules, facts: Facts) -> None:
+    def __init__(self, rules: Rules, facts: Facts, whole: bool = False) -> None:
         self.rules = rules
         self.table = {
             form: np.array(sorted(set(rules.table.get(form, ()))), np.int64).reshape(-1, columns)
@@ -56,15 +57,15 @@ class Saturation:
         self._conjunctions = np.concatenate(
             [self.table[Form.BOTH], self.table[Form.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
         )
-        self._asked, self._told = self._concepts_to_keep()
+        self._asked, self._told = self._concepts_to_keep(whole)
         self.same = np.arange(self.width)
         self.clashes: set[tuple[int, int]] = set()
         self.edges: Keys = np.empty(0, np.int64)
         self.types: Keys = np.empty(0, np.int64)
 
-    def _concepts_to_keep(self) -> tuple[Rows, Rows]:
+    def _concepts_to_keep(self, whole: bool) -> tuple[Rows, Rows]:
         """For each concept the ones above it that a rule asks for; and with the named ones that its members get."""
-        asked = np.zeros(self.kinds, np.bool_)
+        asked = np.full(self.kinds, whole)
         for form, columns in _CONDITIONS.items():
             for column in columns:
                 places = self.table[form][:, column]

@@ -85,10 +85,10 @@ def infer_again(part: Facts) -> Facts:
     return infer_individuals(part, part.inferred.axioms(), InferenceMode(part.inferred.mode))[0]
 
 
-def saturate(facts: Facts, axioms: Sequence[Axiom], mode: InferenceMode) -> Saturation:
-    """The rules of the axioms, over these facts and not yet applied to them."""
+def saturate(facts: Facts, axioms: Sequence[Axiom], mode: InferenceMode, whole: bool = False) -> Saturation:
+    """The rules of the axioms, over these facts and not yet applied to them; `whole` as of `Saturation`."""
     used = list(filter(is_rdfs, axioms)) if mode is InferenceMode.RDFS else axioms
-    return Saturation(Rules(facts.vocabulary, used), facts)
+    return Saturation(Rules(facts.vocabulary, used), facts, whole)
 
 
 def _named_subsumptions(facts: Facts) -> Iterable[Axiom]:

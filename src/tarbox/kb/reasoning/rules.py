@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final, final
 
 from tarbox.kb.axioms import Axiom
-from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, Term, desugar, some
+from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, Term, desugar, inverse, some
 from tarbox.kb.vocabulary import Names, Vocabulary
 
 ANY: Final = -1
@@ -53,6 +53,7 @@ class Numbering:
 
     names: Names
     more: dict[Term, int] = field(default_factory=dict)
+    _terms: list[Term] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -65,13 +66,16 @@ class Numbering:
                 self._known[term] = -1 if found is None else found
             if self._known[term] >= 0:
                 return self._known[term]
-        return self.more.setdefault(term, len(self))
+        if term not in self.more:
+            self.more[term] = len(self)
+            self._terms.append(term)
+        return self.more[term]
 
     def term(self, number: int) -> Term:
         """The name, or the expression that got this number."""
         if number < len(self.names):
             return self.names.iri(number)
-        return list(self.more)[number - len(self.names)]
+        return self._terms[number - len(self.names)]
 
 
 @final
@@ -196,9 +200,7 @@ class Rules:
                     with self._noting():
                         self._include(concept, part)
             case ("ObjectAllValuesFrom", role, filler):
-                reached = self.concepts[("range", concept, role)]
-                self.add(Form.SOME, self.role(role) ^ 1, concept, reached)
-                self._include(reached, filler)
+                self._include(self.sufficient(some(inverse(role), self._term(concept))), filler)
             case ("ObjectHasValue", role, individual) | ("ObjectSomeValuesFrom", role, ("ObjectOneOf", individual)):
                 self.add(Form.VALUE, concept, self.role(role), self.entities[individual])
             case ("ObjectHasSelf", role):
@@ -218,8 +220,11 @@ class Rules:
 
     def _exclude(self, concept: int, term: Term) -> None:
         nothing = self.contradiction(self._axiom)
-        joined = self._both(concept, self.sufficient(term), ("both", concept, term))
+        joined = self._both(concept, self.sufficient(term), ("ObjectIntersectionOf", self._term(concept), term))
         self.add(Form.SUB, joined, nothing)
+
+    def _term(self, concept: int) -> Term:
+        return THING if concept == ANY else self.concepts.term(concept)
 
     def contradiction(self, axiom: int) -> int:
         """The concept of the individuals that contradict this axiom."""
