@@ -1,4 +1,4 @@
-"""Axioms and facts as RDF triples, for reasoners that read nothing else: the judge of our rules in tests and benchmarks."""
+"""Axioms and facts as RDF triples, for a reasoner that reads nothing else and judges our rules."""
 
 from __future__ import annotations
 

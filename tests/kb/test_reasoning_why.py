@@ -13,6 +13,7 @@ from tarbox.kb.reasoning.classification import classify, ontology_text, reached,
 from tarbox.kb.reasoning.derivations import Derivation, Deriver, justify
 from tarbox.kb.reasoning.desugaring import sub
 from tarbox.kb.reasoning.inference import InferenceMode, infer_individuals
+
 from .test_reasoning_rules import Judge, make, some_axioms, some_facts, some_typings
 
 
@@ -71,12 +72,18 @@ def test_everything_inferred_has_a_derivation_from_asserted_facts(
         assert found is not None
         assert (names.entities.iri(entity), names.concepts.iri(concept)) in members
         check(found, told, axioms)
-    wrong = [(x, c) for x in range(5) for c in range(5) if (names.entities.iri(x), names.concepts.iri(c)) not in members]
+    wrong = [
+        (x, c) for x in range(5) for c in range(5) if (names.entities.iri(x), names.concepts.iri(c)) not in members
+    ]
     assert all(deriver.typing(x, c) is None for x, c in wrong[:3])
 
 
 ONTOLOGY: list[Axiom] = [
-    ("EquivalentClasses", "urn:Mother", ("ObjectIntersectionOf", "urn:Woman", ("ObjectSomeValuesFrom", "urn:c", "urn:P"))),
+    (
+        "EquivalentClasses",
+        "urn:Mother",
+        ("ObjectIntersectionOf", "urn:Woman", ("ObjectSomeValuesFrom", "urn:c", "urn:P")),
+    ),
     sub("urn:Woman", "urn:P"),
     sub("urn:Man", "urn:P"),
     ("ObjectPropertyDomain", "urn:c", "urn:Parent"),
@@ -101,7 +108,9 @@ def test_a_justification_is_minimal(lower: str, upper: str, size: int) -> None:
 
     assert holds(list(found))
     assert not any(holds([a for a in found if a != axiom]) for axiom in found)
-    names = {name for axiom in ONTOLOGY for name in axiom[1:] if isinstance(name, str) and name not in ("urn:c", "urn:d")}
+    names = {
+        name for axiom in ONTOLOGY for name in axiom[1:] if isinstance(name, str) and name not in ("urn:c", "urn:d")
+    }
     declared: list[Axiom] = [("Declaration", ("Class", name)) for name in sorted(names)]
     theirs = rustdl().prepare_bytes(ontology_text([*declared, *ONTOLOGY]), format="ofn")
     assert len(theirs.justify(["subclass", f"urn:{lower}", f"urn:{upper}"])) == size

@@ -47,7 +47,9 @@ def _bare(name: str) -> str:
 
 def _subsumption(store: Store, lower: str, upper: str) -> Derivation | None:
     facts, names = store.facts.asserted(), store.facts.vocabulary.concepts.iris.to_pylist()
-    told: list[Axiom] = [sub(names[a], names[b]) for a, b in zip(facts.subs.tolist(), facts.supers.tolist(), strict=True)]
+    told: list[Axiom] = [
+        sub(names[a], names[b]) for a, b in zip(facts.subs.tolist(), facts.supers.tolist(), strict=True)
+    ]
     goal = sub(lower, upper)
     if goal in told:
         return Derivation(goal)

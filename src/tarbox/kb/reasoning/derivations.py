@@ -14,7 +14,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.reasoning.classification import classify, reached
 from tarbox.kb.reasoning.desugaring import NOTHING, THING, Term, desugar, sub
 from tarbox.kb.reasoning.inference import InferenceMode, saturate
-from tarbox.kb.reasoning.rules import ANY, EVERYBODY, Form
+from tarbox.kb.reasoning.rules import ANY, EVERYBODY, RuleForm
 
 _MOST: Final = 20_000
 """How many facts are looked at in search of a derivation."""
@@ -100,21 +100,24 @@ class Deriver:
         facts, same = self._asserted, self._saturation.same
         if np.any((facts.relations == role // 2) & (same[facts.heads] == x) & (same[facts.tails] == y)):
             yield ASSERTED, ()
-        for lower, upper, axiom in self._table[Form.ROLE].tolist():
+        for lower, upper, axiom in self._table[RuleForm.ROLE].tolist():
             for flip in (0, 1):
                 if upper ^ flip == role and self._has_edge(lower ^ flip, x, y):
                     yield axiom, (_forward(lower ^ flip, x, y),)
-        for first, second, whole, axiom in self._table[Form.CHAIN].tolist():
+        for first, second, whole, axiom in self._table[RuleForm.CHAIN].tolist():
             if whole >> 1 == role >> 1:
                 start, end = (x, y) if whole == role else (y, x)
                 for between in self._tails(first, start):
                     if self._has_edge(second, between, end):
                         yield axiom, (_forward(first, start, between), _forward(second, between, end))
-        for concept, own, value, axiom in self._table[Form.VALUE].tolist():
-            for start, end in ([(x, y)] if own == role else [(y, x)] if own ^ 1 == role else []):
-                if same[value] == end and self._is(start, concept):
+        yield from self._ways_by_members(role, x, y)
+
+    def _ways_by_members(self, role: int, x: int, y: int) -> Iterator[Step]:
+        for concept, own, value, axiom in self._table[RuleForm.VALUE].tolist():
+            for start, end in [(x, y)] if own == role else [(y, x)] if own ^ 1 == role else []:
+                if self._saturation.same[value] == end and self._is(start, concept):
                     yield axiom, self._member(start, concept)
-        for concept, own, axiom in self._table[Form.LOOP].tolist():
+        for concept, own, axiom in self._table[RuleForm.LOOP].tolist():
             if x == y and own >> 1 == role >> 1 and self._is(x, concept):
                 yield axiom, self._member(x, concept)
 
@@ -122,24 +125,27 @@ class Deriver:
         facts, same = self._asserted, self._saturation.same
         if np.any((facts.types == concept) & (same[facts.typed] == x)):
             yield ASSERTED, ()
-        for entity, own, axiom in self._table[Form.MEMBER].tolist():
+        for entity, own, axiom in self._table[RuleForm.MEMBER].tolist():
             if own == concept and same[entity] == x:
                 yield axiom, ()
-        for lower, upper, axiom in self._table[Form.SUB].tolist():
+        for lower, upper, axiom in self._table[RuleForm.SUB].tolist():
             if upper == concept and lower != upper and self._is(x, lower):
                 yield axiom, self._member(x, lower)
         for lower in facts.subs[facts.supers == concept].tolist():
             if self._is(x, lower):
                 yield SUBSUMED, ((x, lower),)
-        for one, other, whole, axiom in self._table[Form.BOTH].tolist():
+        yield from self._ways_by_definition(x, concept)
+
+    def _ways_by_definition(self, x: int, concept: int) -> Iterator[Step]:
+        for one, other, whole, axiom in self._table[RuleForm.BOTH].tolist():
             if whole == concept and self._is(x, one) and self._is(x, other):
                 yield axiom, ((x, one), (x, other))
-        for role, filler, whole, axiom in self._table[Form.SOME].tolist():
+        for role, filler, whole, axiom in self._table[RuleForm.SOME].tolist():
             if whole == concept:
                 for y in self._tails(role, x):
                     if self._is(y, filler):
                         yield axiom, (_forward(role, x, y), *self._member(y, filler))
-        for role, whole, axiom in self._table[Form.SELF].tolist():
+        for role, whole, axiom in self._table[RuleForm.SELF].tolist():
             if whole == concept and self._has_edge(role, x, x):
                 yield axiom, (_forward(role, x, x),)
 
@@ -216,8 +222,8 @@ def _module(axioms: Sequence[Axiom], start: str) -> list[Axiom]:
     """The axioms that a class may depend on: those whose conditions are all within reach, and all about relations."""
     conditions: list[tuple[set[str], Axiom]] = []
     for axiom in axioms:
-        for part in desugar(axiom) or [axiom]:
-            conditions.append((_names(part[1]) if part[0] == "SubClassOf" else set(), axiom))
+        parts = desugar(axiom) or [axiom]
+        conditions += [(_names(part[1]) if part[0] == "SubClassOf" else set(), axiom) for part in parts]
     seen, chosen, grown = {start, THING, NOTHING}, dict[Axiom, None](), True
     while grown:
         grown, waiting = False, []
