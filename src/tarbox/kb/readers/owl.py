@@ -18,6 +18,7 @@ from tarbox.core.errors import SourceError
 from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.namespaces import DATA_DECLARATIONS, OIO, OWL, RDF, RDFS, TYPE, XSD
 from tarbox.kb.owl_statements import StatementMaker
+from tarbox.kb.readers.markup import BadMarkup, plain_xml
 from tarbox.kb.sources import Source
 from tarbox.kb.statements import NOTHING, Piece, ReadOptions, in_blocks
 from tarbox.kb.terms import literal
@@ -99,7 +100,10 @@ def read_owl(source: Source, options: ReadOptions, progress: Callable[[int], Non
             yield Piece(NOTHING, [(stream.lines + 1, f"{stream.failure}; nothing of this file is read")])
             return
     try:
-        text = content.decode()
+        text = (plain_xml(content) if source.format == "owlxml" else content).decode()
+    except BadMarkup as bad:
+        yield Piece(NOTHING, [(bad.line, f"{bad}; nothing of this file is read")])
+        return
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         yield Piece(NOTHING, [(line, "invalid UTF-8; nothing of this file is read")])
