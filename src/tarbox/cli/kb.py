@@ -132,6 +132,8 @@ def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
     for reason, number in left_out.items():
         if number:
             table.add_row("left out", f"{number:,}", reason)
+    for kind, number in manifest.get("axioms", {}).items():
+        table.add_row("axioms", f"{number:,}", kind)
     if report["rejections"]:
         table.add_row("rejected", f"{report['rejections']:,}", "lines that cannot be read, named on stderr")
     console = Console(soft_wrap=True)
@@ -265,5 +267,9 @@ def export_kb(
     from tarbox.kb.store import open_store
 
     check_kb(path)
-    for file, rows in export(open_store(path).facts.asserted(), output).items():
+    store = open_store(path)
+    written = export(store.facts.asserted(), output, store.axioms())
+    for file, rows in written.items():
         typer.echo(f"{file}: {rows:,} lines")
+    if store.manifest.get("axioms") and output not in written:
+        typer.echo("The store's axioms are not in the tables: export to FILE.nt for these.", err=True)

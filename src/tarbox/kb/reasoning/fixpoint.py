@@ -260,17 +260,39 @@ class Saturation:
 
 
 _COLUMNS: Final = {
-    RuleForm.SUB: 3, RuleForm.BOTH: 4, RuleForm.SOME: 4, RuleForm.SELF: 3, RuleForm.ROLE: 3, RuleForm.CHAIN: 4, RuleForm.VALUE: 4, RuleForm.LOOP: 3,
-    RuleForm.SINGLE: 4, RuleForm.SAME: 3, RuleForm.MEMBER: 3, RuleForm.DISJOINT: 3, RuleForm.DIFFERENT: 2,
-}  # fmt: skip
+    RuleForm.SUB: 3,
+    RuleForm.BOTH: 4,
+    RuleForm.SOME: 4,
+    RuleForm.SELF: 3,
+    RuleForm.ROLE: 3,
+    RuleForm.CHAIN: 4,
+    RuleForm.VALUE: 4,
+    RuleForm.LOOP: 3,
+    RuleForm.SINGLE: 4,
+    RuleForm.SAME: 3,
+    RuleForm.MEMBER: 3,
+    RuleForm.DISJOINT: 3,
+    RuleForm.DIFFERENT: 2,
+}
 _CONDITIONS: Final = {
-    RuleForm.BOTH: (0, 1), RuleForm.SOME: (1,), RuleForm.VALUE: (0,), RuleForm.LOOP: (0,), RuleForm.SINGLE: (0, 2), RuleForm.SAME: (0,),
-}  # fmt: skip
+    RuleForm.BOTH: (0, 1),
+    RuleForm.SOME: (1,),
+    RuleForm.VALUE: (0,),
+    RuleForm.LOOP: (0,),
+    RuleForm.SINGLE: (0, 2),
+    RuleForm.SAME: (0,),
+}
 """The columns of each form that hold concepts whose members the rule asks for."""
 _ROLES: Final = {
-    RuleForm.SOME: (0,), RuleForm.SELF: (0,), RuleForm.ROLE: (0, 1), RuleForm.CHAIN: (0, 1, 2), RuleForm.VALUE: (1,), RuleForm.LOOP: (1,),
-    RuleForm.SINGLE: (1,), RuleForm.DISJOINT: (0, 1),
-}  # fmt: skip
+    RuleForm.SOME: (0,),
+    RuleForm.SELF: (0,),
+    RuleForm.ROLE: (0, 1),
+    RuleForm.CHAIN: (0, 1, 2),
+    RuleForm.VALUE: (1,),
+    RuleForm.LOOP: (1,),
+    RuleForm.SINGLE: (1,),
+    RuleForm.DISJOINT: (0, 1),
+}
 
 
 def literal_count(facts: Facts) -> int:
