@@ -39,8 +39,8 @@ class Saturation:
     def __init__(self, rules: RuleSet, facts: Facts, whole: bool = False) -> None:
         self.rules = rules
         self.table = {
-            form: np.array(sorted(set(rules.table.get(form, ()))), np.int64).reshape(-1, columns)
-            for form, columns in _COLUMNS.items()
+            form: np.array(sorted(set(rules.table.get(form, ()))), np.int64).reshape(-1, len(form.value[0]) + 1)
+            for form in RuleForm
         }
         self.width, self.kinds = len(rules.entities), len(rules.concepts)
         self.triples = TripleKeys(self.width)
@@ -66,10 +66,9 @@ class Saturation:
     def _concepts_to_keep(self, whole: bool) -> tuple[Rows, Rows]:
         """For each concept the ones above it that a rule asks for; and with the named ones that its members get."""
         asked = np.full(self.kinds, whole)
-        for form, columns in _CONDITIONS.items():
-            for column in columns:
-                places = self.table[form][:, column]
-                asked[places[places >= 0]] = True
+        for form, rows in self.table.items():
+            numbers = rows[:, form.places("C")]
+            asked[numbers[numbers >= 0]] = True
         for expression, number in self.rules.concepts.more.items():
             asked[number] |= expression[0] == "contradiction"
         lower, upper = self.hierarchy.ancestors.coordinates()
@@ -94,9 +93,8 @@ class Saturation:
 
     def _given(self, facts: Facts) -> tuple[Keys, Keys]:
         used = np.zeros(len(self.rules.relations), np.bool_)
-        for form, columns in _ROLES.items():
-            for column in columns:
-                used[self.table[form][:, column] // 2] = True
+        for form, rows in self.table.items():
+            used[rows[:, form.places("r")] // 2] = True
         here = used[facts.relations]
         edges = self._edges(2 * facts.relations[here], facts.heads[here], facts.tails[here])
         origin, concepts = self._asked.gather(facts.types)
@@ -257,42 +255,6 @@ class Saturation:
             if first != entity:
                 found |= {(first, axiom), (entity, axiom)}
         return found
-
-
-_COLUMNS: Final = {
-    RuleForm.SUB: 3,
-    RuleForm.BOTH: 4,
-    RuleForm.SOME: 4,
-    RuleForm.SELF: 3,
-    RuleForm.ROLE: 3,
-    RuleForm.CHAIN: 4,
-    RuleForm.VALUE: 4,
-    RuleForm.LOOP: 3,
-    RuleForm.SINGLE: 4,
-    RuleForm.SAME: 3,
-    RuleForm.MEMBER: 3,
-    RuleForm.DISJOINT: 3,
-    RuleForm.DIFFERENT: 2,
-}
-_CONDITIONS: Final = {
-    RuleForm.BOTH: (0, 1),
-    RuleForm.SOME: (1,),
-    RuleForm.VALUE: (0,),
-    RuleForm.LOOP: (0,),
-    RuleForm.SINGLE: (0, 2),
-    RuleForm.SAME: (0,),
-}
-"""The columns of each form that hold concepts whose members the rule asks for."""
-_ROLES: Final = {
-    RuleForm.SOME: (0,),
-    RuleForm.SELF: (0,),
-    RuleForm.ROLE: (0, 1),
-    RuleForm.CHAIN: (0, 1, 2),
-    RuleForm.VALUE: (1,),
-    RuleForm.LOOP: (1,),
-    RuleForm.SINGLE: (1,),
-    RuleForm.DISJOINT: (0, 1),
-}
 
 
 def literal_count(facts: Facts) -> int:

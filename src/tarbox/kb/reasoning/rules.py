@@ -25,21 +25,28 @@ EVERYBODY: Final = ("everybody",)
 
 
 class RuleForm(Enum):
-    """The normal forms; x, y, z are individuals, the rest are the columns of a rule."""
+    """The normal forms: the kinds of a rule's columns in order, and what it says; x, y, z are individuals.
 
-    SUB = "x in c -> x in d"
-    BOTH = "x in c, x in d -> x in e"
-    SOME = "r(x, y), y in c -> x in d"
-    SELF = "r(x, x) -> x in c"
-    ROLE = "r(x, y) -> s(x, y)"
-    CHAIN = "r(x, y), s(y, z) -> t(x, z)"
-    VALUE = "x in c -> r(x, a)"
-    LOOP = "x in c -> r(x, x)"
-    SINGLE = "x in c, r(x, y), r(x, z), y and z in d -> y is z"
-    SAME = "x in c -> x is a"
-    MEMBER = "a in c"
-    DISJOINT = "r(x, y), s(x, y) -> contradiction"
-    DIFFERENT = "a is different from the others of its group"
+    A column is a concept (`C` if the rule asks for its members, else `c`), a role `r` or an individual `a`.
+    """
+
+    SUB = "cc", "x in c -> x in d"
+    BOTH = "CCc", "x in c, x in d -> x in e"
+    SOME = "rCc", "r(x, y), y in c -> x in d"
+    SELF = "rc", "r(x, x) -> x in c"
+    ROLE = "rr", "r(x, y) -> s(x, y)"
+    CHAIN = "rrr", "r(x, y), s(y, z) -> t(x, z)"
+    VALUE = "Cra", "x in c -> r(x, a)"
+    LOOP = "Cr", "x in c -> r(x, x)"
+    SINGLE = "CrC", "x in c, r(x, y), r(x, z), y and z in d -> y is z"
+    SAME = "Ca", "x in c -> x is a"
+    MEMBER = "ac", "a in c"
+    DISJOINT = "rr", "r(x, y), s(x, y) -> contradiction"
+    DIFFERENT = "a", "a is different from the others of its axiom"
+
+    def places(self, kind: str) -> list[int]:
+        """The columns of one kind."""
+        return [place for place, letter in enumerate(self.value[0]) if letter == kind]
 
 
 class OutsideRules(Exception):
