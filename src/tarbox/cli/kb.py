@@ -136,7 +136,7 @@ def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
         table.add_row("axioms", f"{number:,}", kind)
     if report["rejections"]:
         table.add_row("rejected", f"{report['rejections']:,}", "lines that cannot be read, named on stderr")
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)  # urn:x: is no emoji
     console.print(table)
     console.print(_sizes(manifest["counts"]) + f" -> {output}", highlight=False)
     for note in (*_notes(report, passed), *_inferred(manifest)):

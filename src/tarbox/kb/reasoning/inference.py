@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, final
 
@@ -113,7 +114,7 @@ def _join_subsumptions(facts: Facts, keys: Keys, mode: InferenceMode, axioms: tu
     new = distinct(keys)
     lower, upper = np.divmod(new[~contains(pair_keys(*given.coordinates(), size), new)], max(size, 1))
     more = Facts.of(facts.vocabulary, subsumptions=zip(lower.tolist(), upper.tolist(), strict=True))
-    return join_facts(facts, more, mode.value, lambda: axioms)
+    return join_facts(facts, more, mode.value, partial(tuple, axioms))
 
 
 def _by_rules(facts: Facts, hierarchy: Hierarchy) -> Keys:
@@ -148,7 +149,7 @@ def infer_individuals(
     none = np.empty(0, np.int64)
     columns = (heads, relations, tails, typed, types, none, none)
     more = Facts.of_columns(facts.vocabulary, [column.astype(np.int32) for column in columns])
-    return join_facts(facts, more, mode.value, lambda: axioms), saturation
+    return join_facts(facts, more, mode.value, partial(tuple, axioms)), saturation
 
 
 def _known(facts: Facts, saturation: Saturation) -> tuple[Keys, Keys]:
