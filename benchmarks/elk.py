@@ -11,11 +11,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tarbox.kb.axioms import Axiom, read_axioms, write_axiom
+from tarbox.kb.axioms import Axiom, read_axioms
 from tarbox.kb.reasoning.classification import Taxonomy, reached
 from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, TOP_ROLES, Term
 from tarbox.kb.reasoning.entailment import entails, query_expression, realize
@@ -107,7 +106,8 @@ def realization(path: Path) -> str:
         (x, concept)
         for x, types in found.types.items()
         for concept in types
-        if not any(concept in reached(other, direct) for other in types - {concept}) and concept not in found.taxonomy.top
+        if not any(concept in reached(other, direct) for other in types - {concept})
+        and concept not in found.taxonomy.top
     }
     return difference({*ours}, {*theirs})
 
@@ -115,35 +115,52 @@ def realization(path: Path) -> str:
 def class_queries(path: Path) -> str:
     """Every expression of the file: its equivalents, direct neighbours and direct instances."""
     expected, axioms = load(path), load(path.with_suffix(".owl"))
-    asked: dict[Term, set[object]] = {}
-    inconsistent = False
-    empty: set[object] = set()
-    for word, *parts in expected:
-        if word == "EquivalentClasses":
-            inconsistent |= {THING, NOTHING} <= set(parts)
-            empty |= set(parts) if NOTHING in parts else set()
-        for place, part in enumerate(parts):
-            if isinstance(part, tuple):
-                others = [(word, place, other) for other in parts if other is not part]
-                asked.setdefault(part, set()).update(others)
-    if not any(isinstance(part, tuple) for _, *parts in expected for part in parts):
-        raise SystemExit(f"{path}: no expression is asked")
+    groups = [set(axiom[1:]) for axiom in expected if axiom[0] == "EquivalentClasses"]
+    inconsistent = any({THING, NOTHING} <= group for group in groups)
+    empty = {name for group in groups if NOTHING in group for name in group}
     wrong = []
-    for expression, theirs in asked.items():
+    for expression in dict.fromkeys(part for axiom in expected for part in axiom[1:] if isinstance(part, tuple)):
         found = query_expression(axioms, expression)
         if inconsistent or found.inconsistent:
-            wrong += [] if inconsistent == found.inconsistent else ["inconsistency"]
+            wrong += [] if inconsistent == found.inconsistent else ["one says that it is inconsistent, one does not"]
             continue
-        names = {NOTHING, THING}
-        ours = {("equal", name) for name in found.equivalent} | {("above", name) for name in found.direct_supers}
-        ours |= {("below", name) for name in found.direct_subs} | {("member", name) for name in found.direct_instances}
-        kinds = {"EquivalentClasses": ("equal", "equal"), "SubClassOf": ("above", "below"), "ClassAssertion": ("member",)}
-        want = {(kinds[word][min(place, 1)], other) for word, place, other in theirs}  # type: ignore[misc]
-        if found.satisfiable and ("equal", NOTHING) in want or not found.satisfiable and ("equal", NOTHING) not in want:
-            wrong.append("satisfiability")
-        want = {(kind, name) for kind, name in want if name not in names and not (kind == "below" and name in empty)}
-        wrong += [difference({*ours}, {*want})] if ours != want else []
+        theirs = expected_place(expected, expression)
+        if found.satisfiable == (("equal", NOTHING) in theirs):
+            wrong.append(f"satisfiable: {found.satisfiable}")
+        theirs = {
+            (kind, name)
+            for kind, name in theirs
+            if name not in (THING, NOTHING) and not (kind == "below" and name in empty)  # those are owl:Nothing
+        }
+        ours = {
+            (kind, name)
+            for kind, names in (
+                ("equal", found.equivalent),
+                ("above", found.direct_supers),
+                ("below", found.direct_subs),
+                ("member", found.direct_instances),
+            )
+            for name in names
+        }
+        if ours != theirs:
+            wrong.append(difference({*ours}, {*theirs}))
     return "; ".join(wrong)
+
+
+def expected_place(expected: Iterable[Axiom], expression: Term) -> set[tuple[str, str]]:
+    """(relation to the expression, name) as the file has it."""
+    found: set[tuple[str, str]] = set()
+    for axiom in expected:
+        match axiom:
+            case ("EquivalentClasses", *parts) if expression in parts:
+                found |= {("equal", str(part)) for part in parts if part != expression}
+            case ("SubClassOf", lower, upper) if lower == expression:
+                found.add(("above", str(upper)))
+            case ("SubClassOf", lower, upper) if upper == expression:
+                found.add(("below", str(lower)))
+            case ("ClassAssertion", concept, individual) if concept == expression:
+                found.add(("member", str(individual)))
+    return found
 
 
 def entailments(path: Path) -> str:
@@ -162,6 +179,12 @@ PARTS: dict[str, tuple[str, str, Callable[[Path], str], int]] = {
 }
 
 
+WHY = {
+    "TopObjectProperty.taxonomy": "neither rustdl nor the rules know that the top property holds between all",
+    "UnsupportedQueryIndexing.classquery": "it follows; ELK does not know `only`, and expects what it finds without",
+}
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder", type=Path)
@@ -174,7 +197,7 @@ def main() -> None:
         print(f"{part:22} {right:3} of {len(results):3} right (at least {least})", flush=True)
         for name, why in results.items():
             if why:
-                print(f"    {name:45} {why}", flush=True)
+                print(f"    {name:38} {why}" + (f" ({WHY[name]})" if name in WHY else ""), flush=True)
     sys.exit(bool(short))
 
 

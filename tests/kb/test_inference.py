@@ -134,7 +134,9 @@ INVERSE: tuple[Axiom, ...] = (
 
 def large(seed: int) -> Facts:
     random = np.random.default_rng(seed)
-    vocabulary = Vocabulary.of([f"urn:e{n:02}" for n in range(E)], ["urn:C0", "urn:C1"], [f"urn:r{n}" for n in range(R)])
+    vocabulary = Vocabulary.of(
+        [f"urn:e{n:02}" for n in range(E)], ["urn:C0", "urn:C1"], [f"urn:r{n}" for n in range(R)]
+    )
     rows = {(int(h), int(r), int(t)) for h, r, t in random.integers([E, R, E], size=(60, 3))}
     typings = {(int(e), int(c)) for e, c in random.integers([E, 2], size=(20, 2))}
     return Facts.of(vocabulary, rows, typings)
@@ -151,7 +153,10 @@ def closed(facts: Facts) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
 def test_a_split_knows_only_what_follows_from_its_own_part(seed: int) -> None:
     every, _ = infer(large(seed), INVERSE, InferenceMode.OWL)
     splits = [split_honestly(every, seed), split_as_paper(every, seed)]
-    for part in [*(s.stages[name].facts for s in splits for name in ("train", "valid", "test")), hold_out(every, seed, 0.3)]:
+    for part in [
+        *(s.stages[name].facts for s in splits for name in ("train", "valid", "test")),
+        hold_out(every, seed, 0.3),
+    ]:
         fresh, _ = infer(part.asserted(), INVERSE, InferenceMode.OWL)
         assert closed(part) == closed(fresh)
     assert closed(splits[0].whole) == closed(every) == closed(splits[1].whole)

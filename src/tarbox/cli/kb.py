@@ -45,7 +45,8 @@ def build_kb(
     literals: Annotated[Literals | None, typer.Option(help="Drop literal values, or keep them as entities.")] = None,
     language: Annotated[str, typer.Option(help="The language of labels.")] = "en",
     infer: Annotated[
-        str | None, typer.Option(help="What to infer from axioms: none, rdfs or owl; owl by default, none for a preset.")
+        str | None,
+        typer.Option(help="What to infer from axioms: none, rdfs or owl (the default, but for a preset)."),
     ] = None,
     complete: Annotated[
         float | None, typer.Option(min=0, help="With owl: seconds to spend on a pair of classes, beyond OWL EL.")
@@ -131,9 +132,11 @@ def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
     for reason, number in left_out.items():
         if number:
             table.add_row("left out", f"{number:,}", reason)
+    for kind, number in manifest.get("axioms", {}).items():
+        table.add_row("axioms", f"{number:,}", kind)
     if report["rejections"]:
         table.add_row("rejected", f"{report['rejections']:,}", "lines that cannot be read, named on stderr")
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)  # urn:x: is no emoji
     console.print(table)
     console.print(_sizes(manifest["counts"]) + f" -> {output}", highlight=False)
     for note in (*_notes(report, passed), *_inferred(manifest)):
@@ -264,5 +267,9 @@ def export_kb(
     from tarbox.kb.store import open_store
 
     check_kb(path)
-    for file, rows in export(open_store(path).facts.asserted(), output).items():
+    store = open_store(path)
+    written = export(store.facts.asserted(), output, store.axioms())
+    for file, rows in written.items():
         typer.echo(f"{file}: {rows:,} lines")
+    if store.manifest.get("axioms") and output not in written:
+        typer.echo("The store's axioms are not in the tables: export to FILE.nt for these.", err=True)

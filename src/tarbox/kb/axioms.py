@@ -18,7 +18,7 @@ Axiom: TypeAlias = "tuple[str | Axiom, ...]"
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<iri><[^<>"{}|^`\\\s]*>)
-        |(?P<literal>"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^<>\s]*>)?)
+        |(?P<literal>"(?:[^"\\]|\\.)*+"(?:@[A-Za-z0-9-]+|\^\^<[^<>\s]*>)?)
         |(?P<word>[A-Za-z]*)\(|(?P<close>\))
         |(?P<blank>_:[^\s()]+)|(?P<digits>\d+))""",
     re.X | re.S,

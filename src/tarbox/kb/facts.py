@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,16 @@ class Facts:
         heads, relations, tails = _columns(assertions, 3)
         typed, types = _columns(typings, 2)
         subs, supers = _columns(subsumptions, 2)
-        splits = np.full(len(heads), NO_SPLIT, np.int8)
-        return cls(vocabulary, heads, relations, tails, typed, types, subs, supers, splits)
+        return cls.of_columns(vocabulary, (heads, relations, tails, typed, types, subs, supers))
+
+    @classmethod
+    def of_columns(
+        cls, vocabulary: Vocabulary, columns: Iterable[Any], splits: NDArray[np.int8] | None = None
+    ) -> Facts:
+        """Facts from the seven columns of ids in the order of the fields, sorted already."""
+        heads, relations, tails, typed, types, subs, supers = columns
+        parts = np.full(len(heads), NO_SPLIT, np.int8) if splits is None else splits
+        return cls(vocabulary, heads, relations, tails, typed, types, subs, supers, parts)
 
     def with_assertions(self, keep: Flags) -> Facts:
         """The same facts with the assertions where `keep` [A] is true."""
@@ -129,12 +137,11 @@ def join_facts(given: Facts, more: Facts, mode: str, axioms: Callable[[], tuple[
     """All facts of both, those of `more` marked as inferred; nothing is in both, and `given` may have such marks."""
     kinds = len(given.vocabulary.concepts)
     marks = given.inferred or Inferred(mode, axioms, *(np.zeros(len(c), np.bool_) for c in _one_of_each(given)))
-    both = Facts(
+    names = ("heads", "relations", "tails", "typed", "types", "subs", "supers")
+    both = Facts.of_columns(
         given.vocabulary,
-        *(
-            np.concatenate([getattr(given, name), getattr(more, name)])
-            for name in ("heads", "relations", "tails", "typed", "types", "subs", "supers", "splits")
-        ),
+        [np.concatenate([getattr(given, name), getattr(more, name)]) for name in names],
+        np.concatenate([given.splits, more.splits]),
     )
     starts = pair_keys(both.heads, both.relations, len(given.vocabulary.relations))
     orders = [

@@ -109,6 +109,7 @@ METACLASSES: Final[dict[str, Declaration]] = {
     OWL + "DeprecatedClass": Declaration.DEPRECATED,
     OWL + "DeprecatedProperty": Declaration.DEPRECATED,
 }
+DATA_DECLARATIONS: Final = {"data property": OWL + "DatatypeProperty", "datatype": RDFS + "Datatype"}
 TOP: Final = OWL + "Thing"  # an ordinary concept where the data use it as one
 
 

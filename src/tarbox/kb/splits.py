@@ -1,8 +1,9 @@
 """Dividing the facts into what a model learns from and what it is asked about.
 
-Asserted facts are divided, never what follows from them: each graph is closed on its own, and what its axioms imply is
-inferred again from it alone, so that nothing held out can be deduced from what was not. Typings that another typing of the same entity implies are left out beforehand, for
-the same reason. The subsumptions stay whole. Every entity, relation and concept keeps a fact in the training graph.
+Asserted facts are divided, never what follows from them: each graph is closed on its own, and what the axioms imply is
+inferred again from it alone, so that nothing held out can be deduced from what was not. Typings that another typing of
+the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole. Every entity,
+relation and concept keeps a fact in the training graph.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ import pyarrow as pa
 from tarbox.core.errors import StoreDamaged, StoreMissing, StoreVersion
 from tarbox.core.ids import Role
 from tarbox.kb.axioms import Axiom, read_axioms
-from tarbox.kb.facts import NO_SPLIT, Facts, join_facts
+from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 
 MANIFEST: Final = "manifest.json"
@@ -168,17 +168,21 @@ def map_facts(files: Mapping[str, Path], mode: str = "none") -> Facts:
     tables = {name: _map_table(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
-    facts = Facts(vocabulary, *_columns(tables, ""), _numbers(tables["assertions"], "split"))
+    facts = Facts.of_columns(vocabulary, _columns(tables, ""), _numbers(tables["assertions"], "split"))
     if not set(INFERRED_TABLES) <= set(files):
         return facts
     columns = _columns({name: _map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")
-    more = Facts(vocabulary, *columns, np.full(len(columns[0]), NO_SPLIT, np.int8))
+    more = Facts.of_columns(vocabulary, columns)
     return join_facts(facts, more, mode, partial(read_axiom_file, files[AXIOMS]))
 
 
 def _columns(tables: Mapping[str, pa.Table], prefix: str) -> list[Any]:
-    columns = {"assertions": ("head", "relation", "tail"), "typings": ("entity", "concept"), "subsumptions": ("sub", "super")}
-    return [_numbers(tables[prefix + table], column) for table, own in columns.items() for column in own]
+    """The seven columns of ids, of asserted or of inferred facts."""
+    return [
+        _numbers(tables[prefix + table], column)
+        for table in ("assertions", "typings", "subsumptions")
+        for column in INFERRED_TABLES[f"inferred_{table}"].names
+    ]
 
 
 def _names(role: Role, table: pa.Table) -> Names:

@@ -54,7 +54,7 @@ class StoreWriter:
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write one table of the store; its rows come in the order in which they are stored."""
-        schema = (STORE_TABLES | INFERRED_TABLES)[name]
+        schema = {**STORE_TABLES, **INFERRED_TABLES}[name]
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write(batch.cast(schema))

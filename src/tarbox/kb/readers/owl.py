@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from tarbox.core.errors import SourceError
 from tarbox.kb.axioms import Axiom, axiom_names
-from tarbox.kb.namespaces import OWL, RDF, RDFS, TYPE, XSD
+from tarbox.kb.namespaces import DATA_DECLARATIONS, OIO, OWL, RDF, RDFS, TYPE, XSD
 from tarbox.kb.owl_statements import StatementMaker
+from tarbox.kb.readers.markup import BadMarkup, plain_xml
 from tarbox.kb.sources import Source
 from tarbox.kb.statements import NOTHING, Piece, ReadOptions, in_blocks
 from tarbox.kb.terms import literal
@@ -31,7 +32,6 @@ _DECLARATIONS: Final = {
     "DeclareAnnotationProperty": OWL + "AnnotationProperty",
     "DeclareDatatype": RDFS + "Datatype",
 }
-_DATA: Final = {"data property": OWL + "DatatypeProperty", "datatype": RDFS + "Datatype"}
 _OUTSIDE: Final = {
     "DocIRI": "schema of RDF, OWL or OBO",
     "OntologyID": "schema of RDF, OWL or OBO",
@@ -47,6 +47,7 @@ _NAMES: Final = ("Class", "ObjectProperty", "DataProperty", "Datatype", "NamedIn
 _TERMS: Final = frozenset({*_NAMES, "SimpleLiteral", "LanguageLiteral", "DatatypeLiteral", "IRI", "str", "int"})
 _LINE_AND_COLUMN = re.compile(r"line_col: (?:Pos|Span)\(\(?\(?(\d+), (\d+)")
 _STANZA = re.compile(r"^\[", re.M)
+_CLAUSE = re.compile(r"^(id|holds_over_chain|transitive_over):[ \t]*([^!{\n]*?)[ \t\r]*(?:[!{].*)?$", re.M)
 _PLACE = re.compile(r"(?:line |-->\s*)(\d+)")
 
 Statement = tuple[str, str, str]
@@ -99,7 +100,10 @@ def read_owl(source: Source, options: ReadOptions, progress: Callable[[int], Non
             yield Piece(NOTHING, [(stream.lines + 1, f"{stream.failure}; nothing of this file is read")])
             return
     try:
-        text = content.decode()
+        text = (plain_xml(content) if source.format == "owlxml" else content).decode()
+    except BadMarkup as bad:
+        yield Piece(NOTHING, [(bad.line, f"{bad}; nothing of this file is read")])
+        return
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         yield Piece(NOTHING, [(line, "invalid UTF-8; nothing of this file is read")])
@@ -184,13 +188,29 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
                 made = axiom_of(axiom)
                 kinds.update(axiom_names(made))
                 yield from maker.statements(made)
+        for chain in _chains(text, axioms) if format == "obo" else ():
+            yield from maker.statements(chain)
         for kind, name in sorted(kinds):  # RDF tells data from objects by declarations alone
-            if kind in _DATA:
-                yield name, TYPE, _DATA[kind]
+            if kind in DATA_DECLARATIONS:
+                yield name, TYPE, DATA_DECLARATIONS[kind]
 
     for block in in_blocks(statements()):
         yield Piece(block)
     yield Piece(NOTHING, left_out=dict(left_out))
+
+
+def _chains(text: str, axioms: Any) -> Iterator[Axiom]:
+    """The chains of OBO's relations, which py-horned-owl passes over; it says which IRI it gave to which id."""
+    said = [one.component for one in axioms if type(one.component).__name__ == "AnnotationAssertion"]
+    iris = {one.ann.av.literal: _term(one.subject) for one in said if _term(one.ann.ap) == OIO + "id"}
+    for stanza in _STANZA.split(text)[1:]:
+        found = _CLAUSE.findall(stanza) if stanza.startswith("Typedef]") else []
+        ids = [value for tag, value in found if tag == "id"]
+        for tag, value in found:
+            chain = value.split() if tag == "holds_over_chain" else [*ids, value]
+            if tag != "id" and len(chain) == 2 and all(id in iris for id in [*ids, *chain]):
+                links = ("ObjectPropertyChain", *(iris[id] for id in chain))
+                yield ("SubObjectPropertyOf", links, iris[ids[0]])
 
 
 def axiom_of(value: Any) -> Axiom:

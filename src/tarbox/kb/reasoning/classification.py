@@ -1,7 +1,7 @@
 """The taxonomy of classes: rustdl reads the axioms in functional syntax, and says what is below what.
 
-rustdl is sound. With saturation alone it is complete for the EL profile and quick; with time for each pair of classes it
-tries the rest of OWL 2 DL too. Individuals stay out, but for those that axioms name.
+rustdl is sound. With saturation alone it is quick, and complete for the EL profile; with time for each pair of classes
+it tries the rest of OWL 2 DL too. Individuals stay out, but for those that axioms name.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 from tarbox.kb.axioms import Axiom
@@ -86,7 +86,7 @@ _CORE: Final[dict[str, Callable[[tuple[Term, ...]], list[Axiom]]]] = {
     "NegativeObjectPropertyAssertion": lambda a: [
         sub(("ObjectIntersectionOf", _one(a[1]), ("ObjectHasValue", a[0], a[2])), NOTHING)
     ],
-    "SameIndividual": lambda a: [sub(_one(one), _one(other)) for one, other in zip(a, a[1:], strict=False)],
+    "SameIndividual": lambda a: [sub(_one(one), _one(other)) for one, other in pairwise(a)],
     "DifferentIndividuals": lambda a: [("DifferentIndividuals", *a)],
 }
 

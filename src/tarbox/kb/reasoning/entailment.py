@@ -1,4 +1,4 @@
-"""Questions to an ontology with its individuals: does this follow, what is above and below this expression, who is what.
+"""Questions to an ontology with its individuals: does this follow, what is above an expression, who is what.
 
 They are for ontologies of moderate size: here individuals are part of what rustdl reads. Every answer is sound; what
 neither rustdl nor the rules find is missing (docs/reasoning.md).
@@ -19,7 +19,7 @@ from tarbox.kb.reasoning.classification import PROBE, Taxonomy, classify, reache
 from tarbox.kb.reasoning.desugaring import NOTHING, Term, desugar, sub
 from tarbox.kb.reasoning.fixpoint import Saturation
 from tarbox.kb.reasoning.relations import classify_relations
-from tarbox.kb.reasoning.rules import Rules
+from tarbox.kb.reasoning.rules import RuleSet
 from tarbox.kb.vocabulary import Vocabulary
 
 SECONDS: Final = 1.0
@@ -76,7 +76,7 @@ def _saturate(axioms: Sequence[Axiom], taxonomy: Taxonomy) -> Saturation:
     told = [sub(lower, upper) for lower, upper in taxonomy.direct]
     told += [sub(name, NOTHING) for name in taxonomy.unsatisfiable]
     facts = Facts.of(Vocabulary.of([]))
-    saturation = Saturation(Rules(facts.vocabulary, [*axioms, *told]), facts)
+    saturation = Saturation(RuleSet(facts.vocabulary, [*axioms, *told]), facts)
     saturation.run(facts)
     return saturation
 
@@ -130,12 +130,11 @@ def entails(axioms: Sequence[Axiom], goal: Axiom, seconds: float | None = SECOND
     ]
     taxonomy = classify([*axioms, *named], seconds)
     saturation = _saturate([*axioms, *named], taxonomy)
-    own = {place for place in range(len(axioms))}
-    if taxonomy.inconsistent or any(axiom in own or axiom >= len(axioms) + len(named) for _, axiom in saturation.contradictions()):
+    if taxonomy.inconsistent or saturation.contradictions():
         return True
-    return all(
-        _included(number, pair[0], taxonomy, saturation) for number, pair in enumerate(inclusions)
-    ) and all(_relation_follows(axioms, part) for part in parts if part[0] != "SubClassOf")
+    return all(_included(number, pair[0], taxonomy, saturation) for number, pair in enumerate(inclusions)) and all(
+        _relation_follows(axioms, part) for part in parts if part[0] != "SubClassOf"
+    )
 
 
 def _included(number: int, lower: Term, taxonomy: Taxonomy, saturation: Saturation) -> bool:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.core.errors import TarboxError
-from tarbox.kb.arrays import Flags, Ids, Keys, Places
+from tarbox.kb.arrays import Flags, Keys, Places
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
-from tarbox.kb.reasoning.rules import ANY, EVERYBODY, Form, Rules
+from tarbox.kb.reasoning.rules import ANY, EVERYBODY, RuleForm, RuleSet
 from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys, ranges
 
 _ROWS: Final = 1 << 20
@@ -32,43 +32,43 @@ Table = NDArray[np.int64]
 class Saturation:
     """What follows from facts by rules. `edges` and `types` are closed once `run` is over.
 
+    With `whole` the members of every expression are kept, not only of those that a rule asks for.
     `same[x]` is the individual that stands for x; `clashes` are (individual, axiom) found outside of `types`.
     """
 
-    def __init__(self, rules: Rules, facts: Facts) -> None:
+    def __init__(self, rules: RuleSet, facts: Facts, whole: bool = False) -> None:
         self.rules = rules
         self.table = {
-            form: np.array(sorted(set(rules.table.get(form, ()))), np.int64).reshape(-1, columns)
-            for form, columns in _COLUMNS.items()
+            form: np.array(sorted(set(rules.table.get(form, ()))), np.int64).reshape(-1, len(form.value[0]) + 1)
+            for form in RuleForm
         }
         self.width, self.kinds = len(rules.entities), len(rules.concepts)
         self.triples = TripleKeys(self.width)
         self.hierarchy = Hierarchy.of(
-            np.append(facts.subs, self.table[Form.SUB][:, 0]).astype(np.int32),
-            np.append(facts.supers, self.table[Form.SUB][:, 1]).astype(np.int32),
+            np.append(facts.subs, self.table[RuleForm.SUB][:, 0]).astype(np.int32),
+            np.append(facts.supers, self.table[RuleForm.SUB][:, 1]).astype(np.int32),
             self.kinds,
         )
         self.literal = np.arange(self.width) < literal_count(facts)
         for term, number in rules.entities.more.items():
             self.literal[number] = term.startswith('"')
-        self._above = _upward(self.table[Form.ROLE], 2 * len(rules.relations))
-        self._chains = _both_ways(self.table[Form.CHAIN])
+        self._above = _upward(self.table[RuleForm.ROLE], 2 * len(rules.relations))
+        self._chains = _both_ways(self.table[RuleForm.CHAIN])
         self._conjunctions = np.concatenate(
-            [self.table[Form.BOTH], self.table[Form.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
+            [self.table[RuleForm.BOTH], self.table[RuleForm.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
         )
-        self._asked, self._told = self._concepts_to_keep()
+        self._asked, self._told = self._concepts_to_keep(whole)
         self.same = np.arange(self.width)
         self.clashes: set[tuple[int, int]] = set()
         self.edges: Keys = np.empty(0, np.int64)
         self.types: Keys = np.empty(0, np.int64)
 
-    def _concepts_to_keep(self) -> tuple[Rows, Rows]:
+    def _concepts_to_keep(self, whole: bool) -> tuple[Rows, Rows]:
         """For each concept the ones above it that a rule asks for; and with the named ones that its members get."""
-        asked = np.zeros(self.kinds, np.bool_)
-        for form, columns in _CONDITIONS.items():
-            for column in columns:
-                places = self.table[form][:, column]
-                asked[places[places >= 0]] = True
+        asked = np.full(self.kinds, whole)
+        for form, rows in self.table.items():
+            numbers = rows[:, form.places("C")]
+            asked[numbers[numbers >= 0]] = True
         for expression, number in self.rules.concepts.more.items():
             asked[number] |= expression[0] == "contradiction"
         lower, upper = self.hierarchy.ancestors.coordinates()
@@ -93,14 +93,13 @@ class Saturation:
 
     def _given(self, facts: Facts) -> tuple[Keys, Keys]:
         used = np.zeros(len(self.rules.relations), np.bool_)
-        for form, columns in _ROLES.items():
-            for column in columns:
-                used[self.table[form][:, column] // 2] = True
+        for form, rows in self.table.items():
+            used[rows[:, form.places("r")] // 2] = True
         here = used[facts.relations]
         edges = self._edges(2 * facts.relations[here], facts.heads[here], facts.tails[here])
         origin, concepts = self._asked.gather(facts.types)
         types = [pair_keys(facts.typed[origin], concepts, self.kinds)]
-        members = self.table[Form.MEMBER]
+        members = self.table[RuleForm.MEMBER]
         types.append(self._types(members[:, 0], members[:, 1]))
         everybody = self.rules.concepts.more.get(EVERYBODY)
         if everybody is not None:
@@ -145,26 +144,26 @@ class Saturation:
 
     def _from_edges(self, new: Keys) -> Iterator[tuple[int, Keys]]:
         roles, heads, tails = self.triples.decode(new)
-        some = self.table[Form.SOME]
-        anyone = some[some[:, 1] == ANY]
+        some = self.table[RuleForm.SOME]
+        anyone, some = some[some[:, 1] == ANY], some[some[:, 1] != ANY]
         at, rule = _match(anyone[:, 0], roles)
         yield 1, self._types(heads[at], anyone[rule, 2])
         pairs = pair_keys(some[:, 0], some[:, 1], self.kinds)
-        used = np.flatnonzero(np.isin(roles, some[some[:, 1] != ANY, 0]))
+        used = np.flatnonzero(np.isin(roles, some[:, 0]))
         for at, concepts in _look_up(self.types, tails[used], self.kinds):
             place = used[at]
             hit, rule = _match(pairs, pair_keys(roles[place], concepts, self.kinds))
             yield 1, self._types(heads[place[hit]], some[rule, 2])
         loops = np.flatnonzero(heads == tails)
-        at, rule = _match(self.table[Form.SELF][:, 0], roles[loops])
-        yield 1, self._types(heads[loops[at]], self.table[Form.SELF][rule, 1])
+        at, rule = _match(self.table[RuleForm.SELF][:, 0], roles[loops])
+        yield 1, self._types(heads[loops[at]], self.table[RuleForm.SELF][rule, 1])
         at, rule = _match(self._chains[:, 0], roles)
         for hit, ends in _look_up(self.edges, self._chains[rule, 1] * self.width + tails[at], self.width):
             yield 0, self._edges(self._chains[rule[hit], 2], heads[at[hit]], ends)
 
     def _from_types(self, new: Keys) -> Iterator[tuple[int, Keys]]:
         entities, concepts = np.divmod(new, self.kinds)
-        some, value, loop = (self.table[form] for form in (Form.SOME, Form.VALUE, Form.LOOP))
+        some, value, loop = (self.table[form] for form in (RuleForm.SOME, RuleForm.VALUE, RuleForm.LOOP))
         at, rule = _match(some[:, 1], concepts)
         for hit, heads in _look_up(self.edges, (some[rule, 0] ^ 1) * self.width + entities[at], self.width):
             yield 1, self._types(heads, some[rule[hit], 2])
@@ -214,10 +213,10 @@ class Saturation:
     def _equalities(self) -> Iterator[tuple[int, int, int]]:
         """(x, y, axiom): that x is y follows from the axiom."""
         entities, concepts = np.divmod(self.types, self.kinds)
-        table = self.table[Form.SAME]
+        table = self.table[RuleForm.SAME]
         at, rule = _match(table[:, 0], concepts)
         yield from zip(entities[at].tolist(), self.same[table[rule, 1]].tolist(), table[rule, 2].tolist(), strict=True)
-        for guard, role, filler, axiom in self.table[Form.SINGLE].tolist():
+        for guard, role, filler, axiom in self.table[RuleForm.SINGLE].tolist():
             heads, tails = self.edges_of(role)
             keep = self.in_concept(heads, guard) & self.in_concept(tails, filler)
             heads, tails = heads[keep], tails[keep]
@@ -246,30 +245,16 @@ class Saturation:
         entities, concepts = np.divmod(self.types, self.kinds)
         clash = axiom_of[concepts] >= 0
         found |= set(zip(entities[clash].tolist(), axiom_of[concepts[clash]].tolist(), strict=True))
-        for one, other, axiom in self.table[Form.DISJOINT].tolist():
+        for one, other, axiom in self.table[RuleForm.DISJOINT].tolist():
             heads, tails = self.edges_of(one)
             among = contains(self.edges, self.triples.encode(np.full(len(heads), other), heads, tails))
             found |= {(int(x), axiom) for x in heads[among]}
         seen: dict[tuple[int, int], int] = {}
-        for entity, axiom in self.table[Form.DIFFERENT].tolist():
+        for entity, axiom in self.table[RuleForm.DIFFERENT].tolist():
             first = seen.setdefault((int(self.same[entity]), axiom), entity)
             if first != entity:
                 found |= {(first, axiom), (entity, axiom)}
         return found
-
-
-_COLUMNS: Final = {
-    Form.SUB: 3, Form.BOTH: 4, Form.SOME: 4, Form.SELF: 3, Form.ROLE: 3, Form.CHAIN: 4, Form.VALUE: 4, Form.LOOP: 3,
-    Form.SINGLE: 4, Form.SAME: 3, Form.MEMBER: 3, Form.DISJOINT: 3, Form.DIFFERENT: 2,
-}  # fmt: skip
-_CONDITIONS: Final = {
-    Form.BOTH: (0, 1), Form.SOME: (1,), Form.VALUE: (0,), Form.LOOP: (0,), Form.SINGLE: (0, 2), Form.SAME: (0,),
-}  # fmt: skip
-"""The columns of each form that hold concepts whose members the rule asks for."""
-_ROLES: Final = {
-    Form.SOME: (0,), Form.SELF: (0,), Form.ROLE: (0, 1), Form.CHAIN: (0, 1, 2), Form.VALUE: (1,), Form.LOOP: (1,),
-    Form.SINGLE: (1,), Form.DISJOINT: (0, 1),
-}  # fmt: skip
 
 
 def literal_count(facts: Facts) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, final
 
@@ -14,11 +15,11 @@ from tarbox.core.errors import ConfigError
 from tarbox.kb.arrays import Keys
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.closure import Hierarchy
-from tarbox.kb.facts import NO_SPLIT, Facts, join_facts
+from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.reasoning.classification import Taxonomy, classify
 from tarbox.kb.reasoning.desugaring import NOTHING, is_rdfs, sub
 from tarbox.kb.reasoning.fixpoint import Saturation
-from tarbox.kb.reasoning.rules import Rules
+from tarbox.kb.reasoning.rules import RuleSet
 from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
 
 _NAMED: Final = 10_000
@@ -34,7 +35,7 @@ class InferenceMode(Enum):
 
 
 def choose_mode(name: str | None, seconds: float | None = None) -> InferenceMode:
-    """The mode of `--infer`: unless it is given OWL, or RDFS where rustdl is not installed. `--complete` has seconds."""
+    """The mode of `--infer`; where none is given OWL, or RDFS if rustdl is not installed. `seconds` of `--complete`."""
     modes = [mode.value for mode in InferenceMode]
     if name is not None and name not in modes:
         raise ConfigError(f"--infer {name}: no such mode. There are: {', '.join(modes)}.")
@@ -85,10 +86,10 @@ def infer_again(part: Facts) -> Facts:
     return infer_individuals(part, part.inferred.axioms(), InferenceMode(part.inferred.mode))[0]
 
 
-def saturate(facts: Facts, axioms: Sequence[Axiom], mode: InferenceMode) -> Saturation:
-    """The rules of the axioms, over these facts and not yet applied to them."""
+def saturate(facts: Facts, axioms: Sequence[Axiom], mode: InferenceMode, whole: bool = False) -> Saturation:
+    """The rules of the axioms, over these facts and not yet applied to them; `whole` as of `Saturation`."""
     used = list(filter(is_rdfs, axioms)) if mode is InferenceMode.RDFS else axioms
-    return Saturation(Rules(facts.vocabulary, used), facts)
+    return Saturation(RuleSet(facts.vocabulary, used), facts, whole)
 
 
 def _named_subsumptions(facts: Facts) -> Iterable[Axiom]:
@@ -113,7 +114,7 @@ def _join_subsumptions(facts: Facts, keys: Keys, mode: InferenceMode, axioms: tu
     new = distinct(keys)
     lower, upper = np.divmod(new[~contains(pair_keys(*given.coordinates(), size), new)], max(size, 1))
     more = Facts.of(facts.vocabulary, subsumptions=zip(lower.tolist(), upper.tolist(), strict=True))
-    return join_facts(facts, more, mode.value, lambda: axioms)
+    return join_facts(facts, more, mode.value, partial(tuple, axioms))
 
 
 def _by_rules(facts: Facts, hierarchy: Hierarchy) -> Keys:
@@ -145,15 +146,10 @@ def infer_individuals(
     new = fact_keys[~contains(np.sort(triples.encode(facts.relations, facts.heads, facts.tails)), fact_keys)]
     relations, heads, tails = triples.decode(new)
     typed, types = _needed(typing_keys, facts)
-    none = np.empty(0, np.int32)
-    more = Facts(
-        facts.vocabulary,
-        *(column.astype(np.int32) for column in (heads, relations, tails, typed, types)),
-        none,
-        none,
-        np.full(len(heads), NO_SPLIT, np.int8),
-    )
-    return join_facts(facts, more, mode.value, lambda: axioms), saturation
+    none = np.empty(0, np.int64)
+    columns = (heads, relations, tails, typed, types, none, none)
+    more = Facts.of_columns(facts.vocabulary, [column.astype(np.int32) for column in columns])
+    return join_facts(facts, more, mode.value, partial(tuple, axioms)), saturation
 
 
 def _known(facts: Facts, saturation: Saturation) -> tuple[Keys, Keys]:
@@ -173,23 +169,21 @@ def _known(facts: Facts, saturation: Saturation) -> tuple[Keys, Keys]:
 def _expand(fact_keys: Keys, typing_keys: Keys, saturation: Saturation, facts: Facts) -> tuple[Keys, Keys]:
     """What holds of an individual holds of all that are the same, be it asserted or inferred."""
     entities, kinds = len(facts.vocabulary.entities), len(facts.vocabulary.concepts)
-    stands = saturation.same[:entities]
-    members = Rows.of(stands, np.arange(entities), saturation.width, entities)
+    stands = saturation.same[:entities].astype(np.int32)
+    members = Rows.of(stands, np.arange(entities, dtype=np.int32), saturation.width, entities)
     several = members.sizes() > 1
     triples = TripleKeys(entities)
-    heads, tails = stands[facts.heads], stands[facts.tails]
-    about = several[heads] | several[tails]
-    every = distinct(np.append(fact_keys, triples.encode(facts.relations[about], heads[about], tails[about])))
-    relations, heads, tails = triples.decode(every)
-    origin, heads = members.gather(heads)
-    again, tails = members.gather(tails[origin])
-    fact_keys = distinct(triples.encode(relations[origin][again], heads[again], tails))
-    typed = stands[facts.typed]
-    about = several[typed]
-    every = distinct(np.append(typing_keys, pair_keys(typed[about], facts.types[about], kinds)))
-    typed, types = np.divmod(every, max(kinds, 1))
-    origin, typed = members.gather(typed)
-    return fact_keys, distinct(pair_keys(typed, types[origin], kinds))
+    about = several[stands[facts.heads]] | several[stands[facts.tails]]
+    told = triples.encode(facts.relations[about], stands[facts.heads[about]], stands[facts.tails[about]])
+    relations, heads, tails = triples.decode(distinct(np.append(fact_keys, told)))
+    origin, all_heads = members.gather(heads)
+    again, all_tails = members.gather(tails[origin])
+    fact_keys = distinct(triples.encode(relations[origin][again], all_heads[again], all_tails))
+    about = several[stands[facts.typed]]
+    told = pair_keys(stands[facts.typed[about]], facts.types[about], kinds)
+    typed, types = np.divmod(distinct(np.append(typing_keys, told)), max(kinds, 1))
+    origin, all_typed = members.gather(typed)
+    return fact_keys, distinct(pair_keys(all_typed, types[origin], kinds))
 
 
 def _needed(typing_keys: Keys, facts: Facts) -> tuple[Keys, Keys]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import final
 
-from tarbox.kb.axioms import Axiom
+from tarbox.kb.axioms import Axiom, axiom_names
+from tarbox.kb.namespaces import Declaration
 from tarbox.kb.reasoning.classification import PROBE, Taxonomy, classify
 from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, TOP_ROLES, Term, desugar, some
 
@@ -48,40 +49,21 @@ class RoleInclusions:
         self._pairs: set[tuple[Role, Role]] = set()
         self._chains: list[tuple[list[Role], Role]] = []
         self._reflexive: set[Role] = set()
-        self.names: list[str] = []
+        self.names: dict[str, None] = {}
         for axiom in axioms:
+            if axiom[0] == "Declaration":
+                self.names |= {str(axiom[1][1]): None} if axiom[1][0] == "ObjectProperty" else {}
+                continue
+            self.names |= {name: None for kind, name in axiom_names(axiom) if kind == Declaration.RELATION.value}
             if axiom[0] == "ReflexiveObjectProperty":
-                self._reflexive.add(self._role(axiom[1]))
-            if axiom[0] == "Declaration" and axiom[1][0] == "ObjectProperty":
-                self._role(axiom[1][1])
+                self._reflexive.add(_role(axiom[1]))
             for part in desugar(axiom) or ():
                 match part:
                     case ("SubObjectPropertyOf", ("ObjectPropertyChain", *chain), upper):
-                        self._chains.append(([self._role(role) for role in chain], self._role(upper)))
+                        self._chains.append(([_role(role) for role in chain], _role(upper)))
                     case ("SubObjectPropertyOf", lower, upper):
-                        self._pairs.add((self._role(lower), self._role(upper)))
-                    case _:
-                        self._mentioned(part)
+                        self._pairs.add((_role(lower), _role(upper)))
         self._drop_reflexive_links()
-
-    def _role(self, term: Term) -> Role:
-        if isinstance(term, tuple):
-            name, backwards = self._role(term[1])
-            return name, not backwards
-        if term not in self.names and term not in (*TOP_ROLES, *BOTTOM_ROLES):
-            self.names.append(term)
-        return term, False
-
-    def _mentioned(self, term: Term) -> None:
-        """Relations that are mentioned in expressions alone are relations too."""
-        match term:
-            case ("ObjectSomeValuesFrom" | "ObjectAllValuesFrom" | "ObjectHasValue" | "ObjectHasSelf", role, *rest):
-                self._role(role)
-                for part in rest:
-                    self._mentioned(part)
-            case tuple():
-                for part in term[1:]:
-                    self._mentioned(part)
 
     def _drop_reflexive_links(self) -> None:
         """Of a chain in which all but one are reflexive, that one is within the whole."""
@@ -111,3 +93,10 @@ class RoleInclusions:
                     waiting.append(upper)
             found |= {(name, upper) for upper, backwards in seen if not backwards and upper != name}
         return found
+
+
+def _role(term: Term) -> Role:
+    if isinstance(term, tuple):
+        name, backwards = _role(term[1])
+        return name, not backwards
+    return term, False
