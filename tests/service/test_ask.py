@@ -19,7 +19,7 @@ NS = "https://tarbox.example/academia#"
 
 @pytest.fixture
 def run(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    monkeypatch.setattr(KnowledgeBase, "load", lambda _: kb)
+    monkeypatch.setattr(KnowledgeBase, "load", lambda *_: kb)
     app = typer.Typer()
     app.command()(ask)
 

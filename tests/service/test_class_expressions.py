@@ -22,7 +22,8 @@ from tarbox.service.knowledge_base import KnowledgeBase
 CELLS = """Prefix(:=<http://x.org/>)
 Ontology(<http://x.org/o>
 Declaration(Class(:Organelle)) Declaration(Class(:Nucleus)) Declaration(Class(:Nucleolus))
-Declaration(Class(:Chromatin)) Declaration(Class(:Cell)) Declaration(Class(:NuclearPart)) Declaration(ObjectProperty(:part_of))
+Declaration(Class(:Chromatin)) Declaration(Class(:Cell)) Declaration(Class(:NuclearPart))
+Declaration(ObjectProperty(:part_of))
 SubClassOf(:Nucleus :Organelle)
 SubClassOf(:Nucleus ObjectSomeValuesFrom(:part_of :Cell))
 SubClassOf(:Nucleolus ObjectSomeValuesFrom(:part_of :Nucleus))
