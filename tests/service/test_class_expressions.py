@@ -97,6 +97,8 @@ def test_without_axioms_the_hierarchy_is_what_there_is() -> None:
     either = describe_expression(kb, "Woman or Person")
     assert (labels(either.equivalent), labels(either.subclasses)) == (["Person"], ["Woman"])
     assert labels(describe_expression(kb, "Person and worksAt some Firm").superclasses) == ["Person"]
+    for text in ("inverse worksAt some Person", "worksAt min 2", "not Firm", "{e00}"):
+        assert not describe_expression(kb, text).subclasses
     with pytest.raises(QuerySyntaxError, match="no concept 'Womn'"):
         describe_expression(kb, "Womn")
 

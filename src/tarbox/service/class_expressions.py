@@ -88,11 +88,12 @@ def describe_expression(kb: KnowledgeBase, text: str, k: int | None = None) -> C
         equal, above, below, satisfiable = _by_reasoner(kb, query, axioms)
     else:
         equal, above, below = _by_structure(kb, query, hierarchy, axioms)
-    all_above = _closed(above, hierarchy, up=True) - equal
-    all_below = _closed(below, hierarchy, up=False) - equal
+    itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
+    all_above = _closed(above, hierarchy, up=True) - equal - itself
+    all_below = _closed(below, hierarchy, up=False) - equal - itself
     return ClassDescription(
         kb.render(query),
-        _things(kb, equal),
+        _things(kb, equal - itself),
         _things(kb, _nearest(all_above, hierarchy, up=True)),
         _things(kb, all_above),
         _things(kb, _nearest(all_below, hierarchy, up=False)),
@@ -117,20 +118,18 @@ def _by_reasoner(
     pairs = zip(kb.facts.subs.tolist(), kb.facts.supers.tolist(), strict=True)
     told = [("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs]
     place = query_expression([*axioms, *told], to_expression(query), None)
-    found = ({row for name in part if (row := names.find(name)) is not None} for part in _parts(place))
-    equal, above, below = found
-    itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
-    return equal - itself, above, below, place.satisfiable
-
-
-def _parts(place: Any) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    return place.equivalent, place.direct_supers, place.direct_subs
+    equal, above, below = (
+        {row for name in part if (row := names.find(name)) is not None}
+        for part in (place.equivalent, place.direct_supers, place.direct_subs)
+    )
+    return equal, above, below, place.satisfiable
 
 
 def _by_structure(
     kb: KnowledgeBase, query: Query, hierarchy: Hierarchy, axioms: tuple[Axiom, ...]
 ) -> tuple[set[int], set[int], set[int]]:
-    """Superclasses by conjunctions and unions of names; subclasses by the class view, where nothing is denied."""
+    """Superclasses by conjunctions and unions of names; subclasses by the class view, where what it says of links is
+    true of all members: of `some`, and not against the direction of a relation."""
     everyone, nobody = frozenset(range(len(hierarchy))), frozenset[int]()
 
     def above(node: Query, parts: list[frozenset[int]]) -> frozenset[int]:
@@ -148,12 +147,11 @@ def _by_structure(
     highest: frozenset[int] = fold(query, above)
     upper = set(highest)
     lower: set[int] = set()
-    if not any(isinstance(node, Not | Entity | DataRange) for node in walk(query)):
-        view = Index.of(class_view(kb.facts, axioms))
-        lower = set(answer_query(query, view).entities.tolist()) & everyone
+    forward = all(node.direction is Direction.FORWARD for node in walk(query) if isinstance(node, Exists))
+    if forward and all(isinstance(node, Concept | Exists | And | Or) for node in walk(query)):
+        lower = set(answer_query(query, Index.of(class_view(kb.facts, axioms))).entities.tolist())
     equal = upper & lower
-    itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
-    return equal - itself, upper - equal, lower - equal
+    return equal, upper - equal, lower - equal
 
 
 def _closed(ids: set[int], hierarchy: Hierarchy, up: bool) -> set[int]:
