@@ -50,6 +50,7 @@ def concept(
     """Show the classes around an expression and its instances; of a run, the members of a concept by degree."""
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
+    from tarbox.cli.places import check_kb
     from tarbox.models.saved import is_run
     from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -57,6 +58,7 @@ def concept(
     if is_run(source):
         _show_members(source, name, k or None, min_degree, device, form)
     else:
+        check_kb(source)
         _show_place(KnowledgeBase.load(source), name, k or None, form)
 
 
