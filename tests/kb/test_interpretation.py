@@ -208,7 +208,7 @@ def test_imports_are_resolved_or_reported(tmp_path: Path) -> None:
 
 def test_nothing_useful_is_an_error_and_keeps_the_old_store(build_turtle: BuildTurtle, tmp_path: Path) -> None:
     before = build_turtle(":a :p :b .").manifest["content_hash"]
-    with pytest.raises(SourceError, match="no entity and no concept"):
+    with pytest.raises(SourceError, match="no entity, no concept and no axiom"):
         build_turtle(":a rdfs:comment 'nothing' .")
     from tarbox.kb.store import open_store
 

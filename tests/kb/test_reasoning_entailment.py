@@ -150,6 +150,25 @@ def test_more_time_classifies_beyond_el() -> None:
     assert "urn:Q" in reached("urn:R", classify((*covering, *more), seconds=5).direct)
 
 
+def test_what_rustdl_cannot_read_is_named_and_the_rest_is_classified() -> None:
+    odd: tuple[Axiom, ...] = (("SubClassOf", "no iri", "urn:B"), ("EquivalentClasses", "urn:A"))
+    fine = axioms("SubClassOf(A ObjectIntersectionOf(B)) DisjointUnion(C D) SubClassOf(X ObjectOneOf())")
+    found = classify((*odd, *fine))
+    assert found.refused == odd[:1]
+    assert ("urn:A", "urn:B") in found.direct
+    assert ("urn:D", "urn:C") in found.direct
+    assert found.unsatisfiable == ("urn:X",)
+
+
+def test_axioms_that_contradict_each_other_are_reported() -> None:
+    vocabulary = Vocabulary.of(["urn:x"], ["urn:A", "urn:B"], [])
+    stated = axioms("SubClassOf(Thing A) SubClassOf(Thing B) DisjointClasses(A B)")
+    every, report = infer(Facts.of(vocabulary, typings=[(0, 0)]), stated, InferenceMode.OWL)
+    assert not report.consistent
+    assert ("urn:x", stated[2]) in report.inconsistent
+    assert len(every.asserted().typed) == 1
+
+
 def test_too_much_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fixpoint, "MOST", 100)
     vocabulary = Vocabulary.of([f"urn:{n:03}" for n in range(100)], [], ["urn:p"])

@@ -177,6 +177,8 @@ def _inferred(manifest: dict[str, Any]) -> Iterator[str]:
     kinds = ("subsumptions", "typings", "assertions")
     added = ", ".join(f"{counts.get(f'inferred_{kind}', 0):,} {kind}" for kind in kinds)
     yield f"inferred ({inference['mode']}): {added}"
+    if not inference["consistent"]:
+        yield "the axioms contradict each other: no class can have a member, and none was classified"
     if not inference["complete"]:
         yield "time ran out for some pairs of classes (--complete): subsumptions may be missing"
     if inference["same_entities"]:

@@ -119,14 +119,14 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
 
 def _refuse_nothing(staging: Staging, journal: Journal, sources: Sequence[Source], report: dict[str, Any]) -> None:
     """An empty store would only replace a better one."""
-    if staging.number("SELECT (SELECT count(*) FROM entity) + (SELECT count(*) FROM concept)"):
+    if any(staging.number(f"SELECT count(*) FROM {table}") for table in ("entity", "concept", "axiom")):
         return
     names = ", ".join(source.name for source in sources)
     reasons = [f"{number:,} left out: {reason}" for reason, number in report["left_out"].items()]
     if journal.rejected:
         reasons.append(f"{journal.rejections:,} lines rejected, the first {journal.rejected[0]}")
     why = "; ".join(reasons) or "it holds no statement"
-    raise SourceError(f"no entity and no concept in {names} ({why}). Nothing was built.")
+    raise SourceError(f"no entity, no concept and no axiom in {names} ({why}). Nothing was built.")
 
 
 def _read(

@@ -11,9 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from tarbox.core.errors import MissingDependency
+from tarbox.core.errors import MissingDependency, TarboxError
 from tarbox.kb.axioms import Axiom, write_axioms
+from tarbox.kb.readers.owl import LibraryFailure, isolated
 from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, TOP_ROLES, Term, some, sub
+
+_SETS: Final = ("EquivalentClasses", "DisjointClasses", "SameIndividual", "DifferentIndividuals")
+_MOST_REFUSED: Final = 20
 
 PROBE: Final = "urn:tarbox:anything"
 """A class of which nothing is said: what is above it is above everything."""
@@ -26,7 +30,7 @@ class Taxonomy:
 
     `direct` holds (lower, upper), equivalent classes both ways; unsatisfiable classes are below nothing in it. `top`
     are the classes equivalent to owl:Thing. An inconsistent ontology has nothing but `inconsistent`. `complete` is
-    False where time ran out for some pair.
+    False where time ran out for some pair; `refused` are axioms that rustdl cannot read.
     """
 
     classes: tuple[str, ...] = ()
@@ -35,6 +39,7 @@ class Taxonomy:
     top: frozenset[str] = frozenset()
     inconsistent: bool = False
     complete: bool = True
+    refused: tuple[Axiom, ...] = ()
 
 
 def rustdl() -> Any:
@@ -56,14 +61,10 @@ def ontology_text(axioms: Iterable[Axiom]) -> bytes:
 
 def classify(axioms: Iterable[Axiom], seconds: float | None = None) -> Taxonomy:
     """The taxonomy that follows from the axioms: by saturation, or with so many `seconds` for each pair of classes."""
-    text = ontology_text(_prepared(axioms))
-    limit = {"per_pair_timeout_ms": round((seconds or 0) * 1000), "global_timeout_ms": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an incomplete result says so itself
-        found = rustdl().classify_bytes(text, format="ofn", saturation_only=seconds is None, **limit)
+    found, refused = _run(list(_prepared(axioms)), seconds)
     empty = set(found.unsatisfiable)
     if found.inconsistent or PROBE in empty:
-        return Taxonomy(tuple(c for c in found.classes if c != PROBE), inconsistent=True)
+        return Taxonomy(tuple(c for c in found.classes if c != PROBE), inconsistent=True, refused=refused)
     direct: list[tuple[str, str]] = []
     for name in found.classes:
         if name not in empty:
@@ -72,37 +73,68 @@ def classify(axioms: Iterable[Axiom], seconds: float | None = None) -> Taxonomy:
             direct += [(name, upper) for upper in found.direct_subsumers(name)]
     top = reached(PROBE, direct)
     named = [(lower, upper) for lower, upper in direct if lower != PROBE and upper not in top and upper != PROBE]
-    return Taxonomy(
-        tuple(c for c in found.classes if c != PROBE), tuple(sorted(set(named))), tuple(sorted(empty)), top,
-        complete=found.complete,
-    )  # fmt: skip
+    classes = tuple(c for c in found.classes if c != PROBE)
+    below = tuple(sorted(set(named)))
+    return Taxonomy(classes, below, tuple(sorted(empty)), top, complete=found.complete, refused=refused)
+
+
+def _run(axioms: list[Axiom], seconds: float | None) -> tuple[Any, tuple[Axiom, ...]]:
+    """rustdl's classification, and the axioms that it cannot read, which are left out one by one."""
+    library, refused = rustdl(), list[Axiom]()
+    limit = {"per_pair_timeout_ms": round((seconds or 0) * 1000), "global_timeout_ms": 0}
+    while True:
+        try:
+            with isolated("rustdl"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an incomplete result says so itself
+                try:
+                    found = library.classify_bytes(
+                        ontology_text(axioms), format="ofn", saturation_only=seconds is None, **limit
+                    )
+                except library.RustdlError as error:
+                    raise ValueError(str(error)) from None
+            return found, tuple(refused)
+        except LibraryFailure as failure:
+            place = failure.line - 2  # below the line that opens the document
+            if not 0 <= place < len(axioms) or len(refused) == _MOST_REFUSED:
+                raise TarboxError(f"the axioms cannot be classified: {failure}. Build with --infer rdfs.") from None
+            refused.append(axioms.pop(place))
 
 
 def _prepared(axioms: Iterable[Axiom]) -> Iterator[Axiom]:
     """What rustdl does not see by itself, said in words that it knows.
 
-    Nobody has the bottom property; and what is said of owl:Thing is said of the probe, too, which stands for it.
+    Sets have two members at least; nobody has the bottom property; and what is said of owl:Thing is said of the probe,
+    too, which stands for it.
     """
     yield ("Declaration", ("Class", PROBE))
     for axiom in axioms:
-        plain = _without_bottom(axiom)
-        yield plain
-        again = _replace(plain, THING, PROBE)
-        if again != plain:
+        said = _plain(axiom)
+        if len(said) == 2 and said[0] in _SETS:  # of one: it says nothing
+            continue
+        yield said
+        again = _replace(said, THING, PROBE)
+        if again != said:
             yield again
 
 
-def _without_bottom(term: Term) -> Term:
+def _plain(term: Term) -> Term:
+    said = term
     match term:
         case ("SubObjectPropertyOf", lower, upper) if upper in BOTTOM_ROLES:
-            return sub(_without_bottom(some(lower)), NOTHING)
+            said = sub(_plain(some(lower)), NOTHING)
         case ("ObjectSomeValuesFrom", role, filler) if role in TOP_ROLES and filler == THING:
-            return THING
+            said = THING
         case ("ObjectSomeValuesFrom" | "ObjectHasValue", role, _) if role in BOTTOM_ROLES:
-            return NOTHING
+            said = NOTHING
+        case ("ObjectIntersectionOf" | "ObjectUnionOf" | "ObjectPropertyChain", only):
+            said = _plain(only)
+        case ("ObjectUnionOf" | "ObjectOneOf",):
+            said = NOTHING
+        case ("DisjointUnion", name, only):
+            said = ("EquivalentClasses", name, _plain(only))
         case tuple():
-            return tuple(map(_without_bottom, term))
-    return term
+            said = tuple(map(_plain, term))
+    return said
 
 
 def _replace(term: Term, old: str, new: str) -> Term:

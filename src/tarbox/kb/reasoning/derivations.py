@@ -47,6 +47,7 @@ class Deriver:
         self._asserted = facts.about_individuals()
         self._saturation = saturate(self._asserted, axioms, mode, whole=True)
         self._saturation.run(self._asserted)
+        self._merged = set(self._saturation.same[self._saturation.same != np.arange(self._saturation.width)].tolist())
         self._rules = self._saturation.rules
         self._table = self._saturation.table
 
@@ -97,9 +98,11 @@ class Deriver:
         yield from self._ways_of_type(*goal) if len(goal) == 2 else self._ways_of_edge(*goal)
 
     def _ways_of_edge(self, role: int, x: int, y: int) -> Iterator[Step]:
-        facts, same = self._asserted, self._saturation.same
-        if np.any((facts.relations == role // 2) & (same[facts.heads] == x) & (same[facts.tails] == y)):
-            yield ASSERTED, ()
+        facts, tails = self._asserted, self._alike(y)
+        for head in self._alike(x):
+            own = slice(*np.searchsorted(facts.heads, [head, head + 1]))
+            if np.any((facts.relations[own] == role // 2) & np.isin(facts.tails[own], tails)):
+                yield ASSERTED, ()
         for lower, upper, axiom in self._table[RuleForm.ROLE].tolist():
             for flip in (0, 1):
                 if upper ^ flip == role and self._has_edge(lower ^ flip, x, y):
@@ -122,11 +125,11 @@ class Deriver:
                 yield axiom, self._member(x, concept)
 
     def _ways_of_type(self, x: int, concept: int) -> Iterator[Step]:
-        facts, same = self._asserted, self._saturation.same
-        if np.any((facts.types == concept) & (same[facts.typed] == x)):
+        facts = self._asserted
+        if concept in self._told(x):
             yield ASSERTED, ()
         for entity, own, axiom in self._table[RuleForm.MEMBER].tolist():
-            if own == concept and same[entity] == x:
+            if own == concept and self._saturation.same[entity] == x:
                 yield axiom, ()
         for lower, upper, axiom in self._table[RuleForm.SUB].tolist():
             if upper == concept and lower != upper and self._is(x, lower):
@@ -157,12 +160,22 @@ class Deriver:
         """Whether x is in the concept, by what is asserted or was inferred, under closure."""
         if concept == ANY or self._rules.concepts.term(concept) == EVERYBODY:
             return True
-        saturation, facts = self._saturation, self._asserted
+        saturation = self._saturation
         first, last = np.searchsorted(saturation.types, [x * saturation.kinds, (x + 1) * saturation.kinds])
         own = saturation.types[first:last] % saturation.kinds
-        told = facts.types[np.isin(facts.typed, np.flatnonzero(saturation.same == x))]
         below = saturation.hierarchy.descendants[concept]
-        return bool(np.isin(below, own).any() or np.isin(below, told).any())
+        return bool(np.isin(below, own).any() or np.isin(below, self._told(x)).any())
+
+    def _alike(self, x: int) -> list[int]:
+        """The individuals that x stands for."""
+        found: list[int] = np.flatnonzero(self._saturation.same == x).tolist() if x in self._merged else [x]
+        return found
+
+    def _told(self, x: int) -> list[int]:
+        """The asserted concepts of an individual."""
+        facts = self._asserted
+        places = (np.searchsorted(facts.typed, [entity, entity + 1]) for entity in self._alike(x))
+        return [concept for first, last in places for concept in facts.types[first:last].tolist()]
 
     def _tails(self, role: int, x: int) -> list[int]:
         saturation = self._saturation

@@ -51,7 +51,8 @@ class InferenceReport:
     """What inference found beside the facts.
 
     `inconsistent` are (entity, axiom) that cannot both be; `outside` (axiom, why) are axioms, or parts of them, that
-    no rule applies to individuals; `same` is the number of entities that are another one too.
+    no rule applies to individuals, or that rustdl cannot read; `same` is the number of entities that are another one
+    too. Classes that are not `consistent` are not classified.
     """
 
     unsatisfiable: tuple[str, ...] = ()
@@ -59,6 +60,7 @@ class InferenceReport:
     outside: tuple[tuple[Axiom, str], ...] = ()
     same: int = 0
     complete: bool = True
+    consistent: bool = True
 
 
 def infer(
@@ -209,9 +211,13 @@ def _report(saturation: Saturation, taxonomy: Taxonomy) -> InferenceReport:
             (str(rules.entities.term(entity)), rules.axioms[axiom])
             for entity, axiom in sorted(saturation.contradictions())
         ),
-        tuple((rules.axioms[place], why) for place, why in rules.outside.items()),
+        (
+            *((rules.axioms[place], why) for place, why in rules.outside.items()),
+            *((axiom, "rustdl cannot read it") for axiom in taxonomy.refused),
+        ),
         int(np.count_nonzero(saturation.same != np.arange(saturation.width))),
         taxonomy.complete,
+        not taxonomy.inconsistent,
     )
 
 
@@ -226,6 +232,7 @@ def infer_for_store(
     told |= {
         "same_entities": report.same,
         "complete": report.complete,
+        "consistent": report.consistent,
         "unsatisfiable": list(report.unsatisfiable),
         "inconsistent": [[entity, write_axiom(axiom)] for entity, axiom in report.inconsistent[:_NAMED]],
         "inconsistencies": len(report.inconsistent),
