@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tarbox.execution.graph import Index
 from tarbox.execution.program import Program, compile_shape, data_ranges
@@ -22,10 +21,13 @@ def find_literals(wanted: DataRange, index: Index) -> Ids:
     """The ids of the literals in a data range, increasing."""
     found = index.ranges.get(wanted)
     if found is None:
-        iris = index.facts.vocabulary.entities.iris
-        places = np.flatnonzero(pc.starts_with(iris, '"').to_numpy(zero_copy_only=False))
-        terms = iris.take(pa.array(places)).to_pylist()
-        found = places[np.array([holds(wanted, term) for term in terms], np.bool_)].astype(np.int32)
+        names = index.facts.vocabulary.entities
+        first, last = (
+            bisect_left(range(len(names)), mark, key=names.iri) for mark in ('"', "#")
+        )  # they stand together
+        terms = names.iris.slice(first, last - first).to_pylist()
+        inside = [first + place for place, term in enumerate(terms) if holds(wanted, term)]
+        found = np.array(inside, np.int32)
         if len(index.ranges) < _KEPT:
             index.ranges[wanted] = found
     return found

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tarbox.core.ids import Role
 from tarbox.kb.arrays import Keys
@@ -116,8 +115,9 @@ def _compose(links: Keys, rules: list[tuple[int, int | None, int]], codec: Tripl
 
 def _vocabulary(names: Vocabulary) -> Vocabulary:
     """With the concepts as entities, which go by the same synonyms."""
-    own = names.synonyms.filter(pc.equal(names.synonyms["role"], Role.CONCEPT.value))
+    roles = names.synonyms["role"].to_pylist()
+    own = names.synonyms.filter(pa.array([role == Role.CONCEPT.value for role in roles], pa.bool_()))
     as_entities = own.set_column(0, "role", pa.array([Role.ENTITY.value] * len(own), pa.string()))
-    kept = names.synonyms.filter(pc.not_equal(names.synonyms["role"], Role.ENTITY.value))
+    kept = names.synonyms.filter(pa.array([role != Role.ENTITY.value for role in roles], pa.bool_()))
     entities = Names(Role.ENTITY, names.concepts.iris, names.concepts.labels)
     return Vocabulary(entities, names.concepts, names.relations, pa.concat_tables([kept, as_entities]))
