@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, final
 
-from tarbox.execution.interpreter import evaluate
+from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program, compile_shape
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
@@ -90,7 +90,7 @@ class Others(set[int]):
 
 @final
 @dataclass(frozen=True, slots=True)
-class SetAlgebra:
+class SetAlgebra(SixNodes):
     """Answers on one graph; the placeholders of a shape stand for the numbers in `ids`."""
 
     graph: DictGraph
@@ -132,7 +132,7 @@ class SetAlgebra:
 
 @final
 @dataclass(frozen=True, slots=True)
-class CostAlgebra:
+class CostAlgebra(SixNodes):
     """Answers on the larger graph with the fewest held-out facts that a proof of each needs."""
 
     graph: DictGraph

@@ -14,7 +14,8 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING, name_id
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.query.algebra import Direction, Query
+from tarbox.query.algebra import DataRange, Direction, Query
+from tarbox.query.ranges import holds
 
 Members = frozenset[int]
 
@@ -67,11 +68,21 @@ class Oracle:
             return self.complement(frozenset())
         return frozenset(e for e, concepts in self.concepts_of.items() if concept in concepts)
 
+    def literals(self, wanted: DataRange) -> Members:
+        return frozenset(row for row, term in enumerate(self.vocabulary.entities) if holds(wanted, term))
+
     def exists(self, relation: str, direction: Direction, operand: Members) -> Members:
+        return self.at_least(1, relation, direction, operand)
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: Members) -> Members:
         wanted = name_id(Role.RELATION, relation, self.vocabulary)
-        if direction is Direction.FORWARD:
-            return frozenset(h for h, r, t in self.assertions if r == wanted and t in operand)
-        return frozenset(t for h, r, t in self.assertions if r == wanted and h in operand)
+        pairs = [(h, t) if direction is Direction.FORWARD else (t, h) for h, r, t in self.assertions if r == wanted]
+        reached = [x for x, y in pairs if y in operand]
+        return frozenset(x for x in reached if reached.count(x) >= count)
+
+    def has_self(self, relation: str) -> Members:
+        wanted = name_id(Role.RELATION, relation, self.vocabulary)
+        return frozenset(h for h, r, t in self.assertions if r == wanted and h == t)
 
     def intersection(self, operands: Sequence[Members]) -> Members:
         return operands[0].intersection(*operands[1:])

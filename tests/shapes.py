@@ -5,7 +5,23 @@ from __future__ import annotations
 from functools import cache
 from typing import assert_never
 
-from tarbox.query.algebra import And, Concept, Entity, Exists, Not, Or, Query, fold, lift, operands, walk, with_operands
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+    fold,
+    lift,
+    operands,
+    walk,
+    with_operands,
+)
 from tarbox.query.rewrites import negation_normal_form
 from tarbox.query.templates import TEMPLATES
 
@@ -34,7 +50,7 @@ def _arranged(node: Query, parts: list[Query]) -> Query:
             kind = type(node)
             flat = [inner for part in parts for inner in (part.operands if isinstance(part, kind) else (part,))]
             return kind(tuple(sorted(flat, key=_structure)))
-        case Entity() | Concept() | Exists() | Not():
+        case Entity() | Concept() | DataRange() | HasSelf() | Exists() | AtLeast() | Not():
             return with_operands(node, parts)
         case _:
             assert_never(node)

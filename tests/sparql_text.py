@@ -11,8 +11,8 @@ from itertools import count
 from typing import TypeAlias, assert_never, final
 
 from tarbox.core.ids import Role
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
-from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF
+from tarbox.query.algebra import And, AtLeast, Concept, DataRange, Direction, Entity, Exists, HasSelf, Not, Or, Query
+from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF, XSD
 from tarbox.query.render import full_name, is_enumeration
 
 Domain: TypeAlias = Callable[[str, int], str]
@@ -46,7 +46,7 @@ class _Writer:
         self._domain = domain
         self._numbers: Iterator[int] = count(1)
 
-    def group(self, query: Query, variable: str) -> str:
+    def group(self, query: Query, variable: str) -> str:  # noqa: PLR0911
         """A pattern that binds `variable` to the members of the query."""
         match query:
             case Entity(name):
@@ -55,6 +55,12 @@ class _Writer:
                 return self._concept(name, variable)
             case Exists():
                 return self._exists(query, variable)
+            case AtLeast():
+                return self._at_least(query, variable)
+            case HasSelf(relation):
+                return f"{variable} {_term(relation)} {variable} ."
+            case DataRange():
+                return self._literals(query, variable)
             case And(operands):
                 return self._and(operands, variable)
             case Or():
@@ -79,6 +85,27 @@ class _Writer:
             rest = f" {self._restrict(operand, other)}"
         subject, target = (variable, other) if forward else (other, variable)
         return f"{subject} {_term(query.relation)} {target} .{rest}"
+
+    def _at_least(self, query: AtLeast, variable: str) -> str:
+        """As many variables as the count, all different."""
+        others = [f"?y{next(self._numbers)}" for _ in range(query.count)]
+        found: list[str] = []
+        for other in others:
+            ends = (variable, other) if query.direction is Direction.FORWARD else (other, variable)
+            found += [f"{ends[0]} {_term(query.relation)} {ends[1]} .", self._restrict(query.operand, other)]
+        found += [f"FILTER({a} != {b} || !sameTerm({a}, {b}))" for n, a in enumerate(others) for b in others[:n]]
+        return " ".join(found)
+
+    def _literals(self, query: DataRange, variable: str) -> str:
+        """A literal of the datatype, compared as SPARQL compares values of a type."""
+        tests = [f"isLiteral({variable})"]
+        if query.datatype == f"{XSD}string":
+            tests.append(f'(datatype({variable}) = <{XSD}string> || lang({variable}) != "")')
+        elif query.datatype.startswith(XSD):
+            tests.append(f"datatype({variable}) = <{query.datatype}>")
+        tests += [f"{variable} {sign} {bound}" for sign, bound in query.facets]
+        domain = self._domain(variable, next(self._numbers))
+        return f"{{ {domain} }} FILTER({' && '.join(tests)})"
 
     def _and(self, operands: tuple[Query, ...], variable: str) -> str:
         positive = [self.group(operand, variable) for operand in operands if not isinstance(operand, Not)]

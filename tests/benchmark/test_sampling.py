@@ -23,7 +23,7 @@ from tarbox.benchmark.sampling import (
     tasks_of,
 )
 from tarbox.benchmark.selection import DrawnQueries
-from tarbox.core.errors import ConfigError
+from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.graph import Index
 from tarbox.execution.rows import decode
@@ -268,3 +268,10 @@ def test_templates_are_chosen_by_name_or_written_out():
         choose_shapes("7p", [], Protocol.HONEST)
     with pytest.raises(ConfigError, match="NAME=EXPRESSION"):
         choose_shapes(None, ["?r1 value ?e1"], Protocol.HONEST)
+
+
+@pytest.mark.parametrize("text", ["?r1 min 2 ?c1", "?r1 Self", "?r1 some xsd:integer"])
+def test_what_a_walk_cannot_find_is_not_drawn(text: str) -> None:
+    options = BenchmarkOptions()
+    with pytest.raises(BenchmarkError, match="cannot be drawn"):
+        Collector(SamplingTask("own", template("own", text).shape, "train", 1), None, options)

@@ -83,8 +83,8 @@ def test_wrong_columns_are_named() -> None:
 
 
 def test_wrong_shapes_are_shown() -> None:
-    with pytest.raises(BenchmarkError, match="'\\?r1 only \\?c1' is no query shape"):
-        list(QueryTable.of({**COLUMNS, "shape": ["?r1 only ?c1"] * 4}).batches())
+    with pytest.raises(BenchmarkError, match="'\\?r1 onyl \\?c1' is no query shape"):
+        list(QueryTable.of({**COLUMNS, "shape": ["?r1 onyl ?c1"] * 4}).batches())
     with pytest.raises(BenchmarkError, match="different numbers of slots"):
         list(QueryTable.of({**COLUMNS, "slots": [[1, 2], [1], [1], [1]]}).batches())
 

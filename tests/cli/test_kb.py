@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,29 @@ TOY = Path(__file__).parents[1] / "kb" / "toy"
 def tarbox(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tarbox", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_axioms_are_counted_by_kind_and_exported(tmp_path: Path) -> None:
+    built = tarbox("kb", "build", TOY / "axioms.owx", "-o", tmp_path / "kb")
+    assert built.returncode == 0
+    assert re.search(r"axioms +15 +SubClassOf", built.stdout)
+    assert "49: AsymmetricObjectProperty 1" in tarbox("kb", "info", tmp_path / "kb").stdout
+    counts = json.loads(tarbox("kb", "info", tmp_path / "kb", "--json").stdout)["axioms"]
+    assert (sum(counts.values()), counts["DisjointClasses"]) == (49, 2)
+    assert tarbox("kb", "export", tmp_path / "kb", "-o", tmp_path / "kb.nt").returncode == 0
+    assert "owl#propertyChainAxiom" in (tmp_path / "kb.nt").read_text()
+    tables = tarbox("kb", "export", tmp_path / "kb", "-o", tmp_path / "tables")
+    assert "axioms are not in the tables" in tables.stderr
+
+
+def test_a_file_that_ends_too_early_has_exit_code_3(tmp_path: Path) -> None:
+    text = (TOY / "toy.rdf").read_text()
+    (tmp_path / "cut.rdf").write_text(text[: text.rindex("<NamedIndividual")])
+    built = tarbox("kb", "build", tmp_path / "cut.rdf", "-o", tmp_path / "kb")
+    assert built.returncode == 3
+    assert built.stderr.splitlines() == [
+        f"{tmp_path}/cut.rdf:43: the file ends too early (no element found); what follows is missing"
+    ]
 
 
 def test_build_info_export(tmp_path: Path) -> None:

@@ -8,19 +8,22 @@ import pytest
 
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
-from tarbox.query.names import ANYTHING
+from tarbox.query.algebra import And, AtLeast, Concept, DataRange, Direction, Entity, Exists, HasSelf, Not, Or, Query
+from tarbox.query.names import ANYTHING, XSD
 
 ENTITIES, CONCEPTS, RELATIONS = 12, 5, 3
 
 
 class Maker:
-    """Draws graphs and queries from one seed."""
+    """Draws graphs and queries from one seed; some of the entities are `literals`, the numbers from 0 on."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, literals: int = 3) -> None:
         self.random = random.Random(seed)
         self.vocabulary = Vocabulary.of(
-            [f"urn:e{i:02}" for i in range(ENTITIES)],
+            [
+                *(f'"{i}"^^<{XSD}integer>' for i in range(literals)),
+                *(f"urn:e{i:02}" for i in range(literals, ENTITIES)),
+            ],
             [f"urn:c{i}" for i in range(CONCEPTS)],
             [f"urn:r{i}" for i in range(RELATIONS)],
         )
@@ -39,8 +42,10 @@ class Maker:
         if depth == 0 or draw < 0.1:
             return self._leaf()
         if draw < 0.55:
-            relation = f"urn:r{self.random.randrange(RELATIONS)}"
-            return Exists(relation, self.random.choice(list(Direction)), self.query(depth - 1))
+            relation, way = f"urn:r{self.random.randrange(RELATIONS)}", self.random.choice(list(Direction))
+            count = self.random.choice([1, 1, 1, 2, 2, 3])
+            inner = self.query(depth - 1)
+            return Exists(relation, way, inner) if count == 1 else AtLeast(count, relation, way, inner)
         if draw < 0.85:
             parts = tuple(self.query(depth - 1) for _ in range(self.random.choice([2, 3])))
             return And(parts) if draw < 0.7 else Or(parts)
@@ -50,14 +55,19 @@ class Maker:
         draw = self.random.random()
         if draw < 0.03:
             return Concept(ANYTHING)
+        if draw < 0.08:
+            return HasSelf(f"urn:r{self.random.randrange(RELATIONS)}")
+        if draw < 0.13:
+            bound = self.random.choice([((">=", f'"1"^^<{XSD}integer>'),), ()])
+            return DataRange(XSD + "integer", bound)
         if draw < 0.3:
             return Concept(f"urn:c{self.random.randrange(CONCEPTS)}")
-        return Entity(f"urn:e{self.random.randrange(ENTITIES):02}")
+        return Entity(self.vocabulary.entities.iri(self.random.randrange(ENTITIES)))
 
 
 @pytest.fixture
 def maker() -> Maker:
-    return Maker(0)
+    return Maker(0, literals=0)
 
 
 @pytest.fixture

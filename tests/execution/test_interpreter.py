@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.program import BOTH, CONCEPT, ENTITY, EXISTS, NOT, TYPING, compile_shape
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or
+from tarbox.query.algebra import And, AtLeast, Concept, DataRange, Direction, Entity, Exists, HasSelf, Not, Or
 from tarbox.query.templates import TEMPLATES, template
 
 
@@ -23,6 +23,15 @@ class Spelling:
     def exists(self, relation, direction, operand):
         return f"{relation}{'<' if direction is Direction.INVERSE else '>'}{operand}"
 
+    def at_least(self, count, relation, direction, operand):
+        return f"{count}{self.exists(relation, direction, operand)}"
+
+    def has_self(self, relation):
+        return f"{relation}@"
+
+    def literals(self, wanted):
+        return wanted.datatype
+
     def intersection(self, operands):
         return f"({' & '.join(operands)})"
 
@@ -37,6 +46,11 @@ def test_operands_come_in_their_order():
     inner = Or((Entity("a"), Not(Concept("c")), Entity("b")))
     query = And((Exists("p", Direction.FORWARD, inner), Exists("q", Direction.INVERSE, Entity("d"))))
     assert evaluate(query, Spelling()) == "(p>(a | -C | b) & q<d)"
+
+
+def test_counts_loops_and_ranges_are_asked_for():
+    query = And((AtLeast(3, "p", Direction.INVERSE, DataRange("d")), HasSelf("q")))
+    assert evaluate(query, Spelling()) == "(3p<d & q@)"
 
 
 def test_deep_queries_need_no_recursion():

@@ -11,9 +11,10 @@ from oracle import Oracle
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
-from tarbox.execution.kernels import make_space, project_types, run
-from tarbox.execution.program import compile_shape
+from tarbox.execution.kernels import make_space, run
+from tarbox.execution.literals import link_program
 from tarbox.execution.rows import encode, name_id
+from tarbox.execution.type_kernels import project_types
 from tarbox.query.algebra import Concept, Direction, Entity
 from tarbox.query.names import ANYTHING
 
@@ -42,6 +43,23 @@ class Costs:
                 result[x] = min(cost, result.get(x, cost))
         return result
 
+    def at_least(self, count, relation, direction, operand):
+        wanted = name_id(Role.RELATION, relation, self.larger.vocabulary)
+        costs = {}
+        for head, number, tail in self.larger.assertions:
+            x, y = (head, tail) if direction is Direction.FORWARD else (tail, head)
+            if number == wanted and y in operand:
+                cost = operand[y] + ((head, number, tail) not in self.smaller.assertions)
+                costs.setdefault(x, []).append(cost)
+        return {x: sum(sorted(own)[:count]) for x, own in costs.items() if len(own) >= count}
+
+    def has_self(self, relation):
+        before = self.smaller.has_self(relation)
+        return {entity: int(entity not in before) for entity in self.larger.has_self(relation)}
+
+    def literals(self, wanted):
+        return dict.fromkeys(self.larger.literals(wanted), 0)
+
     def intersection(self, operands):
         common = set.intersection(*map(set, operands))
         return {x: sum(operand[x] for operand in operands) for x in common}
@@ -65,7 +83,7 @@ class Costs:
 def walk_both(query, index):
     """({node: cost} on the larger graph, nodes on the smaller) for entities, then for concepts."""
     shape, ids = encode(query, index.facts.vocabulary)
-    program = compile_shape(shape)
+    program = link_program(shape, index)
     space = make_space(program.depth, index.entities + index.concepts)
     row = run(index.graph, program, ids, space)
     project_types(index.graph, space, row, space.rows[1])

@@ -21,6 +21,7 @@ OPERATIONS = [
     ("/api/drawing", "get"),
     ("/api/complete", "get"),
     ("/api/kb", "get"),
+    ("/api/concept", "get"),
     ("/api/concepts/{iri}", "get"),
     ("/health", "get"),
     ("/metrics", "get"),

@@ -141,6 +141,16 @@ def test_a_concept(client: httpx.Client, kb: KnowledgeBase, name: str) -> None:
     assert content["equivalents"] == []
 
 
+def test_the_classes_around_an_expression(client: httpx.Client) -> None:
+    content = client.get("/api/concept", params={"expression": "Person and worksAt min 2 University", "k": 2}).json()
+    assert [each["label"] for each in content["superclasses"]] == ["Agent", "Person"]
+    assert [each["label"] for each in content["direct_superclasses"]] == ["Person"]
+    assert len(content["instances"]) == min(2, content["instance_count"])
+    wrong = client.get("/api/concept", params={"expression": "Persn"})
+    assert wrong.status_code == 400
+    assert "Person" in str(wrong.json())
+
+
 def test_health_and_metrics(client: httpx.Client) -> None:
     assert client.get("/health").json()["status"] == "ok"
     client.get("/api/answer", params={"query": "Person"})
@@ -202,6 +212,7 @@ def test_documentation_needs_no_other_site(client: httpx.Client) -> None:
         "/api/drawing",
         "/api/complete",
         "/api/kb",
+        "/api/concept",
         "/api/concepts/{iri}",
         "/health",
         "/metrics",

@@ -37,6 +37,15 @@ def test_ntriples_loses_nothing(build_turtle: BuildTurtle, tmp_path: Path, name:
     assert written == {tmp_path / name: len(lines)}
 
 
+def test_ntriples_loses_no_axiom(toy: Path, tmp_path: Path) -> None:
+    store = rebuild(toy / "axioms.ofn", tmp_path / "kb")
+    export(store.facts, tmp_path / "out.nt", store.axioms())
+    again = rebuild(tmp_path / "out.nt", tmp_path / "again")
+    assert len(again.axioms()) == 49
+    assert again.axioms() == store.axioms()
+    assert again.manifest["content_hash"] == store.manifest["content_hash"]
+
+
 def test_tables_keep_the_facts(build_turtle: BuildTurtle, tmp_path: Path) -> None:
     store = build_turtle(":a a :C ; :p :b , '1977' ; rdfs:label 'an A' . :C rdfs:subClassOf :D .", keep_literals=True)
     export(store.facts, tmp_path / "tables")

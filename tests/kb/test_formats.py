@@ -5,19 +5,24 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 import shutil
 from codecs import BOM_UTF8
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tarbox.core.errors import SourceError
+from tarbox.kb.axioms import write_axioms
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
+from tarbox.kb.namespaces import OWL, SUBCLASS
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.dumps import DUMP_RULES
 from tarbox.kb.sources import FORMATS, ForgivingStream, detect_format, find_sources
+from tarbox.kb.store import Store
 
 BASE = "https://tarbox.example/toy#"
 TOYS = {
@@ -196,3 +201,92 @@ def test_ids_of_tables(tmp_path: Path) -> None:
     facts = build(sources, tmp_path / "kb", BuildOptions(Interpretation(keep_literals=True))).facts
     assert list(facts.vocabulary.relations) == ["urn:tarbox:born", "urn:tarbox:is%20a%2Fb"]
     assert list(facts.vocabulary.entities) == ['"1977"', "http://example.org/x", "urn:tarbox:%2Fm%2F01"]
+
+
+AXIOM_TOYS = [
+    "axioms.nq",
+    "axioms.nt",
+    "axioms.ofn",
+    "axioms.omn",
+    "axioms.owx",
+    "axioms.rdf",
+    "axioms.trig",
+    "axioms.ttl",
+]
+
+
+@pytest.fixture(scope="module")
+def axioms(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    sources, _ = find_sources([str(Path(__file__).parent / "toy" / "axioms.ofn")])
+    return build(sources, tmp_path_factory.mktemp("axioms") / "kb")
+
+
+def test_every_axiom_of_functional_syntax_is_kept(axioms: Store, toy: Path) -> None:
+    words = re.findall(r"^    (?!Declaration)(\w+)\(", (toy / "axioms.ofn").read_text(), re.M)
+    facts = ["SubClassOf", "EquivalentClasses", "ClassAssertion", "ClassAssertion", "ObjectPropertyAssertion"]
+    assert axioms.manifest["axioms"] == dict(sorted((Counter(words) - Counter(facts)).items()))
+    assert Counter(str(axiom[0]) for axiom in axioms.axioms()) == axioms.manifest["axioms"]
+    assert axioms.manifest["report"]["left_out"]["blank node"] == 1  # an anonymous individual
+
+
+@pytest.mark.parametrize("name", AXIOM_TOYS)
+def test_all_formats_say_the_same_axioms(name: str, axioms: Store, toy: Path, tmp_path: Path) -> None:
+    sources, _ = find_sources([str(toy / name)])
+    store = build(sources, tmp_path / "kb")
+    assert store.manifest["rejected"] == []
+    assert store.axioms() == axioms.axioms()
+    assert store.manifest["counts"] == axioms.manifest["counts"]
+    assert store.manifest["content_hash"] == axioms.manifest["content_hash"]
+    assert store.manifest["report"]["left_out"].keys() - {"annotation"} == axioms.manifest["report"]["left_out"].keys()
+
+
+def test_a_blank_node_is_of_its_own_file(tmp_path: Path) -> None:
+    for name, cls in (("a.ttl", "A"), ("b.ttl", "B")):
+        (tmp_path / name).write_text(f"<urn:{cls}> <{SUBCLASS}> _:x .\n_:x <{OWL}complementOf> <urn:C{cls}> .\n")
+    sources, _ = find_sources([str(tmp_path / "a.ttl"), str(tmp_path / "b.ttl")])
+    assert build(sources, tmp_path / "kb").axioms() == (
+        ("SubClassOf", "urn:A", ("ObjectComplementOf", "urn:CA")),
+        ("SubClassOf", "urn:B", ("ObjectComplementOf", "urn:CB")),
+    )
+
+
+OBO_AXIOMS = """format-version: 1.4
+ontology: toy
+[Term]
+id: X:1
+relationship: part_of X:2
+[Term]
+id: X:3
+intersection_of: X:1
+intersection_of: part_of X:2
+disjoint_from: X:1
+[Term]
+id: X:2
+[Typedef]
+id: part_of
+is_transitive: true
+inverse_of: has_part
+domain: X:1
+range: X:2
+holds_over_chain: has_part part_of
+[Typedef]
+id: has_part
+transitive_over: part_of ! part of
+"""
+
+
+def test_axioms_of_obo(tmp_path: Path) -> None:
+    (tmp_path / "toy.obo").write_text(OBO_AXIOMS)
+    sources, _ = find_sources([str(tmp_path / "toy.obo")])
+    text = write_axioms(build(sources, tmp_path / "kb").axioms()).replace("http://purl.obolibrary.org/obo/", "")
+    assert text.replace("toy#", "").splitlines() == [
+        "DisjointClasses(<X_1> <X_3>)",
+        "EquivalentClasses(<X_3> ObjectIntersectionOf(<X_1> ObjectSomeValuesFrom(<part_of> <X_2>)))",
+        "InverseObjectProperties(<has_part> <part_of>)",
+        "ObjectPropertyDomain(<part_of> <X_1>)",
+        "ObjectPropertyRange(<part_of> <X_2>)",
+        "SubClassOf(<X_1> ObjectSomeValuesFrom(<part_of> <X_2>))",
+        "SubObjectPropertyOf(ObjectPropertyChain(<has_part> <part_of>) <has_part>)",
+        "SubObjectPropertyOf(ObjectPropertyChain(<has_part> <part_of>) <part_of>)",
+        "TransitiveObjectProperty(<part_of>)",
+    ]

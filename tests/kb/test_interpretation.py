@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from tarbox.core.errors import ConfigError, SourceError
 from tarbox.core.ids import Role
 from tarbox.kb.build import BuildOptions, build
-from tarbox.kb.inference import ADDED, check_rules, implied
-from tarbox.kb.interpretation import RULES
 from tarbox.kb.sources import find_sources
 from tarbox.kb.store import Store
 
@@ -68,16 +66,17 @@ def test_thing_is_a_concept_where_it_is_used_as_one(build_turtle: BuildTurtle) -
     assert names(store, Role.CONCEPT) == ["http://www.w3.org/2002/07/owl#Thing"]
 
 
-def test_anonymous_classes_and_blank_nodes_are_counted(build_turtle: BuildTurtle) -> None:
+def test_anonymous_classes_make_axioms_and_other_blank_nodes_are_counted(build_turtle: BuildTurtle) -> None:
     store = build_turtle(
         """:C rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :p ; owl:someValuesFrom :D ] .
+           :C rdfs:subClassOf [ rdfs:label "no class" ] .
            :a a [ owl:unionOf (:C :D) ] ; :p [ :q :b ] ; :p :b ."""
     )
     reasons = left_out(store)
     assert assertions(store) == {("a", "p", "b")}
-    assert reasons["anonymous class"] == 2
-    assert reasons["blank node"] >= 3
-    assert reasons["schema of RDF, OWL or OBO"] >= 4
+    assert {kind: n for kind, n in reasons.items() if n} == {"anonymous class": 1, "blank node": 3}
+    assert store.manifest["report"]["kept"]["part of an axiom"] == 10
+    assert store.manifest["axioms"] == {"ClassAssertion": 1, "SubClassOf": 1}
 
 
 def test_literals(build_turtle: BuildTurtle) -> None:
@@ -162,38 +161,18 @@ def test_any_label_survives(build_turtle: BuildTurtle, label: str) -> None:
     assert split_literal(literal(label, language="en")) == (label, "en", "")
 
 
-def test_rules_are_off_by_default_and_counted(build_turtle: BuildTurtle) -> None:
+def test_same_entities_are_merged_on_request(build_turtle: BuildTurtle) -> None:
     text = ":p owl:inverseOf :q . :q rdfs:subPropertyOf :r . :a :p :b . :b owl:sameAs :bee . :bee a :C ."
     store = build_turtle(text)
     assert assertions(store) == {("a", "p", "b")}
-    assert sum(left_out(store).values()) == 3
-    full = build_turtle(text, infer=frozenset({"inverse", "subproperty", "same"}))
-    assert assertions(full) == {("a", "p", "b"), ("b", "q", "a"), ("b", "r", "a")}
-    assert names(full, Role.ENTITY) == ["a", "b"]
-    assert full.facts.vocabulary.synonyms.to_pylist() == [{"role": "entity", "id": 1, "text": EX + "bee"}]
-    assert full.manifest["report"]["inferred"] == {
-        "entities merged by same": 1,
-        "assertions added by inverse and sub-relations": 2,
-    }
-    assert left_out(full) == {}
-    assert full.manifest["report"]["kept"]["rule that --infer applied"] == 3
-    some = build_turtle(text, infer=frozenset({"same"}))
-    assert left_out(some) == {
-        "inverse relations (apply with --infer inverse)": 1,
-        "sub-relations (apply with --infer subproperty)": 1,
-    }
-
-
-def test_unknown_rule_lists_the_known() -> None:
-    with pytest.raises(ConfigError, match="Known: inverse, subproperty, same"):
-        check_rules(["transitive"])
-
-
-def test_implied_relations_are_transitive_and_directed() -> None:
-    found = implied(inverse=[(1, 2)], below=[(2, 3), (3, 2)])
-    assert found[1] == {(2, True), (3, True)}
-    assert found[3] == {(2, False), (1, True)}
-    assert implied(inverse=[(5, 5)], below=[])[5] == {(5, True)}
+    assert left_out(store) == {}
+    merged = build_turtle(text, merge_same=True)
+    assert names(merged, Role.ENTITY) == ["a", "b"]
+    assert merged.facts.vocabulary.synonyms.to_pylist() == [{"role": "entity", "id": 1, "text": EX + "bee"}]
+    assert merged.manifest["report"]["merged"] == 1
+    assert merged.manifest["report"]["kept"]["same entities, merged"] == 1
+    assert left_out(merged) == {}
+    assert "SameIndividual" not in merged.manifest["axioms"]
 
 
 def test_degree_filter(build_turtle: BuildTurtle) -> None:
@@ -229,7 +208,7 @@ def test_imports_are_resolved_or_reported(tmp_path: Path) -> None:
 
 def test_nothing_useful_is_an_error_and_keeps_the_old_store(build_turtle: BuildTurtle, tmp_path: Path) -> None:
     before = build_turtle(":a :p :b .").manifest["content_hash"]
-    with pytest.raises(SourceError, match="no entity and no concept"):
+    with pytest.raises(SourceError, match="no entity, no concept and no axiom"):
         build_turtle(":a rdfs:comment 'nothing' .")
     from tarbox.kb.store import open_store
 
@@ -247,17 +226,15 @@ statements = st.tuples(terms.filter(lambda t: not t.startswith('"')), predicates
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(statements, min_size=1, max_size=12), st.booleans(), st.frozensets(st.sampled_from(sorted(RULES))))
+@given(st.lists(statements, min_size=1, max_size=12), st.booleans(), st.booleans())
 def test_every_statement_is_accounted_for(
-    build_turtle: BuildTurtle, rows: list[tuple[str, str, str]], literals: bool, infer: frozenset[str]
+    build_turtle: BuildTurtle, rows: list[tuple[str, str, str]], literals: bool, merge: bool
 ) -> None:
     text = "".join(f"{s} {p} {o} .\n" for s, p, o in [*rows, (":kept", ":r", ":kept2")])
-    report = build_turtle(text, keep_literals=literals, infer=infer).manifest["report"]
-    added = report["inferred"].get(ADDED, 0)
+    report = build_turtle(text, keep_literals=literals, merge_same=merge).manifest["report"]
     accounted = report["duplicates"] + sum(report["kept"].values()) + sum(report["left_out"].values())
     assert report["statements"] == len(rows) + 1
-    assert accounted == report["statements"] + added
-    assert not {f"--infer {rule}" for rule in infer if f"--infer {rule}" in " ".join(report["left_out"])}
+    assert accounted == report["statements"]
 
 
 def test_base_resolves_relative_iris(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tarbox.core.errors import StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.core.ids import Role
+from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import MANIFEST, manifest_bytes, open_store
 from tarbox.kb.vocabulary import Vocabulary
@@ -39,6 +40,22 @@ def test_save_and_load_is_identity(tmp_path: Path) -> None:
     assert write_store(tmp_path / "again", loaded.facts)["content_hash"] == manifest["content_hash"]
 
 
+AXIOMS: list[Axiom] = [("SubClassOf", "c:2", ("ObjectComplementOf", "c:1")), ("FunctionalObjectProperty", "r:1")]
+
+
+def test_axioms_are_kept_in_order_and_once(tmp_path: Path) -> None:
+    plain = write_store(tmp_path / "kb", small_facts())
+    assert "axioms" not in plain
+    assert open_store(tmp_path / "kb").axioms() == ()
+    manifest = write_store(tmp_path / "kb", small_facts(), axioms=[*AXIOMS, AXIOMS[0]])
+    assert manifest["axioms"] == {"FunctionalObjectProperty": 1, "SubClassOf": 1}
+    assert manifest["content_hash"] != plain["content_hash"]
+    assert manifest["vocabulary_hash"] == plain["vocabulary_hash"]
+    assert open_store(tmp_path / "kb").axioms() == tuple(reversed(AXIOMS))
+    assert write_store(tmp_path / "kb", small_facts())["content_hash"] == plain["content_hash"]
+    assert not list((tmp_path / "kb").glob("*.gz"))
+
+
 def test_ids_are_rows_in_the_order_of_iris(tmp_path: Path) -> None:
     write_store(tmp_path / "kb", small_facts())
     names = open_store(tmp_path / "kb").facts.vocabulary.names(Role.ENTITY)
@@ -53,9 +70,9 @@ def test_an_empty_knowledge_base_can_be_stored(tmp_path: Path) -> None:
 
 
 def test_a_flipped_byte_in_any_file_is_named(tmp_path: Path) -> None:
-    write_store(tmp_path / "kb", small_facts(), {"sources": [{"name": "ä.nt"}]})
+    write_store(tmp_path / "kb", small_facts(), {"sources": [{"name": "ä.nt"}]}, AXIOMS)
     files = sorted(path for path in (tmp_path / "kb").iterdir())
-    assert len(files) == 8
+    assert len(files) == 9
     chance = random.Random(5)
     for file in files:
         sound = file.read_bytes()

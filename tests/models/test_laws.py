@@ -172,6 +172,18 @@ def test_what_a_model_lacks_is_said_clearly(name: str, model: Scorer) -> None:
                 model.score(given.shape, rows(given.shape), Level.ENTITY)
 
 
+@pytest.mark.parametrize("text", ["?r1 min 2 ?c1", "?r1 Self", "?r1 some xsd:integer"])
+def test_counts_loops_and_data_ranges_are_answered_or_refused(name: str, model: Scorer, text: str) -> None:
+    shape = template("t", text).shape
+    assert model.supports(shape) == (name in ("counting", "credo"))
+    if model.supports(shape):
+        for level in Level:
+            assert np.isfinite(np.asarray(model.score(shape, rows(shape), level))).all()
+    else:
+        with pytest.raises(QueryError, match=rf"^{name} does not support .* ask a model that has: counting, credo\.$"):
+            model.score(shape, rows(shape), Level.ENTITY)
+
+
 @pytest.mark.parametrize("level", Level)
 def test_concepts_inside_a_query(model: Scorer, level: Level) -> None:
     shape = template("ci", "?c1 and (?r1 some (?c2 and (?r2 value ?e1)))").shape

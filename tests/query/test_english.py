@@ -9,15 +9,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarbox.core.ids import Role
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, size
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+    walk,
+)
 from tarbox.query.drawing import draw
 from tarbox.query.english import describe
 from tarbox.query.manchester import parse
-from tarbox.query.names import Name
+from tarbox.query.names import XSD, Name
 from tarbox.query.phrases import RelationPhrase
+from tarbox.query.restrictions import restrict, said_operands
 from tarbox.query.words import article, base_form, is_plural, participle, split_words
 
+ONE = st.integers(1, 3)
 SENTENCES = [
+    ("worksAt only University", "everything that works at nothing but a University"),
+    (
+        "Person and worksAt only (University or Company)",
+        "every Person that works at nothing but a University or a Company",
+    ),
+    ("worksAt only (A and B)", "everything that works at nothing but an A that is a B"),
+    ("inverse uses only Company", "everything that nothing but a Company uses"),
+    ("uses min 2 Technique", "everything that uses a Technique (at least 2 of them)"),
+    ("inverse uses max 2 Company", "everything that a Company uses (at most 2 of them, or none)"),
+    ("uses exactly 1 Technique", "everything that uses a Technique (exactly 1 of them)"),
+    (
+        "Person and (uses exactly 2 Technique) and (bornIn value A)",
+        "every Person that uses a Technique (exactly 2 of them) and was born in A",
+    ),
+    ("uses max 0 Technique", "everything that does not use any Technique"),
+    ("uses min 2", "everything that uses something (at least 2 of them)"),
+    ("knows Self", "everything that knows itself"),
+    ("Person and not (knows Self)", "every Person that does not know itself"),
+    ("birthYear some xsd:gYear[>= 1990]", "everything that has a year from 1990 on as birth year"),
+    ("age some xsd:integer[> 3, <= 5]", "everything that has an integer above 3 and of at most 5 as age"),
+    ("age some rdfs:Literal", "everything that has a literal as age"),
     ("inverse investigates value 'Geoffrey Hinton'", "everything that Geoffrey Hinton investigates"),
     (
         "interestedIn some ((inverse investigates value 'Geoffrey Hinton') and (inverse uses value Google))",
@@ -181,7 +217,7 @@ def test_words() -> None:
 
 def trees() -> st.SearchStrategy[Query]:
     names = st.sampled_from(["a", "B & <c>", '"q"', "x" * 60])
-    leaves = names.map(Entity) | names.map(Concept)
+    leaves = names.map(Entity) | names.map(Concept) | names.map(HasSelf) | st.just(DataRange(f"{XSD}date"))
     return st.recursive(
         leaves,
         lambda inner: (
@@ -189,6 +225,8 @@ def trees() -> st.SearchStrategy[Query]:
             | st.lists(inner, min_size=2, max_size=3).map(tuple).map(And)
             | st.lists(inner, min_size=2, max_size=3).map(tuple).map(Or)
             | inner.map(Not)
+            | st.builds(AtLeast, st.integers(2, 3), names, st.sampled_from(Direction), inner)
+            | st.builds(restrict, st.sampled_from(["only", "exactly"]), names, st.sampled_from(Direction), inner, ONE)
         ),
         max_leaves=6,
     )
@@ -203,7 +241,7 @@ def test_every_query_has_a_sentence_and_a_drawing(query: Query) -> None:
     space = "{http://www.w3.org/2000/svg}"
     assert picture.findtext(f"{space}desc") == sentence
     shapes = [s for s in picture if s.tag in (f"{space}circle", f"{space}rect") and s.get("class") != "tb-answer"]
-    assert len(shapes) == size(query)
+    assert len(shapes) == len(list(walk(query, said_operands)))
     wide, high = float(picture.attrib["width"]), float(picture.attrib["height"])
     for shape in picture.iter(f"{space}circle"):
         x, y, radius = (float(shape.attrib[key]) for key in ("cx", "cy", "r"))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pyhornedowl import model as owl
 
 from tarbox.core.errors import QuerySyntaxError
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, disjunction
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, HasSelf, Not, Or, Query, disjunction
 from tarbox.query.manchester import parse
 from tarbox.query.render import render
+from tarbox.query.restrictions import restrict
 
 FRAME = """Prefix: owl: <http://www.w3.org/2002/07/owl#>
 Ontology: <urn:o>
@@ -35,7 +36,7 @@ def read_elsewhere(text: str) -> Query:
     return _query(next(e for e in equivalence.first if str(e) != "urn:Query"))
 
 
-def _query(node: Any) -> Query:
+def _query(node: Any) -> Query:  # noqa: PLR0911
     match node:
         case owl.Class():
             return Concept(str(node.first))
@@ -50,6 +51,13 @@ def _query(node: Any) -> Query:
         case owl.ObjectSomeValuesFrom() | owl.ObjectHasValue():
             some = isinstance(node, owl.ObjectSomeValuesFrom)
             return Exists(*_relation(node.ope), _query(node.bce) if some else Entity(str(node.i.first)))
+        case owl.ObjectAllValuesFrom():
+            return restrict("only", *_relation(node.ope), _query(node.bce))
+        case owl.ObjectMinCardinality() | owl.ObjectMaxCardinality() | owl.ObjectExactCardinality():
+            word = {"Mi": "min", "Ma": "max", "Ex": "exactly"}[type(node).__name__[6:8]]
+            return restrict(word, *_relation(node.ope), _query(node.bce), node.n)
+        case owl.ObjectHasSelf():
+            return HasSelf(_relation(node.first)[0])
     raise AssertionError(f"unexpected {node}")
 
 
@@ -64,11 +72,12 @@ def texts() -> st.SearchStrategy[str]:
     relation = st.sampled_from(["<urn:p>", "<urn:q>", "inverse <urn:p>", "inverse (<urn:q>)"])
     entity = st.sampled_from(["<urn:a>", "<urn:b>"])
     atoms = st.sampled_from(["<urn:C>", "<urn:D>", "{<urn:a>}", "{<urn:a>, <urn:b>}"])
-    values = st.builds("{} value {}".format, relation, entity)
+    values = st.builds("{} value {}".format, relation, entity) | relation.map("{} Self".format)
 
     def primary(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         closed = inner.map("({})".format) | atoms
-        restricted = st.builds("{} some {}".format, relation, closed)
+        words = st.sampled_from(["some", "only", "min 1", "min 2", "max 0", "max 3", "exactly 1", "exactly 2"])
+        restricted = st.builds("{} {} {}".format, relation, words, closed)
         part = closed | restricted | values | closed.map("not {}".format) | restricted.map("not {}".format)
         chain = st.lists(st.tuples(part, st.sampled_from([" and ", " or "])), min_size=2, max_size=4)
         return restricted | chain.map(lambda pairs: "".join(t + w for t, w in pairs[:-1]) + pairs[-1][0])

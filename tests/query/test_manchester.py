@@ -10,9 +10,11 @@ import pytest
 from tarbox.core.errors import NotAnswerable, QueryError, QuerySyntaxError, QueryTooLarge
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.query.algebra import And, AtLeast, Concept, DataRange, Direction, Entity, Exists, HasSelf, Not, Or, Query
 from tarbox.query.manchester import Limits, parse
-from tarbox.query.names import ANYTHING
+from tarbox.query.names import ANYTHING, XSD
+from tarbox.query.ranges import ANY_LITERAL
 from tarbox.query.render import render
 
 NS = "https://tarbox.example/academia#"
@@ -21,6 +23,7 @@ HINTON, GOOGLE, CANADA = (Entity(NS + name) for name in ("GeoffreyHinton", "Goog
 PERSON, UNIVERSITY = Concept(NS + "Person"), Concept(NS + "University")
 BORN = Exists(NS + "bornIn", F, CANADA)
 
+GE_1990, LT_2000 = (">=", f'"1990"^^<{XSD}integer>'), ("<", f'"2000"^^<{XSD}integer>')
 MEANINGS: list[tuple[str, Query]] = [
     ("Person", PERSON),
     ("{Google}", GOOGLE),
@@ -65,6 +68,28 @@ MEANINGS: list[tuple[str, Query]] = [
     ("Google", Concept(NS + "Google")),
     ("uses some owl:Thing", Exists(NS + "uses", F, Concept(ANYTHING))),
     ("(((Person)))\n", PERSON),
+    ("worksAt only Person", Not(Exists(NS + "worksAt", F, Not(PERSON)))),
+    ("worksAt min 2 Person", AtLeast(2, NS + "worksAt", F, PERSON)),
+    ("worksAt min 2", AtLeast(2, NS + "worksAt", F, Concept(ANYTHING))),
+    ("worksAt min 1 Person", Exists(NS + "worksAt", F, PERSON)),
+    ("worksAt MIN 0 Person", Concept(ANYTHING)),
+    ("worksAt max 0 Person", Not(Exists(NS + "worksAt", F, PERSON))),
+    ("not (worksAt max 2 Person)", Not(Not(AtLeast(3, NS + "worksAt", F, PERSON)))),
+    ("worksAt max 1 and Person", And((Not(AtLeast(2, NS + "worksAt", F, Concept(ANYTHING))), PERSON))),
+    (
+        "inverse (worksAt) exactly 2 Person",
+        And((AtLeast(2, NS + "worksAt", I, PERSON), Not(AtLeast(3, NS + "worksAt", I, PERSON)))),
+    ),
+    ("worksAt exactly 0 Person", Not(Exists(NS + "worksAt", F, PERSON))),
+    ("inverse (inverse worksAt) some Person", Exists(NS + "worksAt", F, PERSON)),
+    ("inverse worksAt Self", HasSelf(NS + "worksAt")),
+    ("age some xsd:integer", Exists(NS + "age", F, DataRange(XSD + "integer"))),
+    ("age some integer[>=1990,<2000]", Exists(NS + "age", F, DataRange(XSD + "integer", (GE_1990, LT_2000)))),
+    (
+        f'age only <{XSD}date>[> "1990-01-01"^^xsd:date]',
+        Not(Exists(NS + "age", F, Not(DataRange(XSD + "date", ((">", f'"1990-01-01"^^<{XSD}date>'),))))),
+    ),
+    ("age some (not rdfs:Literal)", Exists(NS + "age", F, Not(DataRange(ANY_LITERAL)))),
 ]
 
 ERRORS = [
@@ -97,14 +122,20 @@ ERRORS = [
     '"1977"',
     "?r1 value ?e1",
     "? and Person",
-    "worksAt only University",
-    "worksAt min 2 University",
-    "worksAt max 2",
-    "worksAt exactly 1 University",
-    "worksAt Self",
-    "inverse worksAt only University",
-    "age some xsd:integer[>= 5]",
-    "age some xsd:integer",
+    "worksAt only",
+    "worksAt min University",
+    "worksAt max -2",
+    "worksAt exactly 12345678 University",
+    "worksAt Self University",
+    "Self",
+    "inverse (worksAt only University",
+    "age some xsd:integer[]",
+    "age some xsd:integer[5]",
+    "age some xsd:integer[>= 5",
+    "age some xsd:integer[>= five]",
+    "age some xsd:date[>= 5]",
+    'age some xsd:string[>= "a"]',
+    "age some Person[>= 5]",
     "Person and [",
     "Person\n  and (worksAt some\n    Universty)",
 ]
@@ -113,6 +144,17 @@ ERRORS = [
 @pytest.mark.parametrize(("text", "query"), MEANINGS)
 def test_meaning(text: str, query: Query, resolver: VocabularyResolver) -> None:
     assert parse(text, resolver) == query
+
+
+def test_a_concept_called_as_a_datatype_is_meant_by_its_name() -> None:
+    resolver = VocabularyResolver(Vocabulary.of(["urn:a"], ["urn:string"], ["urn:p"]))
+    assert parse("p some string", resolver) == Exists("urn:p", F, Concept("urn:string"))
+    assert parse("p some xsd:string", resolver) == Exists("urn:p", F, DataRange(XSD + "string"))
+
+
+def test_counts_within_counts_are_too_large() -> None:
+    with pytest.raises(QueryTooLarge, match="1,000 nodes"):
+        parse("<urn:p> exactly 1 (" * 12 + "<urn:C>" + ")" * 12)
 
 
 @pytest.mark.parametrize("query", [query for _, query in MEANINGS])
@@ -146,8 +188,8 @@ def test_an_error_knows_its_place_and_candidates(resolver: VocabularyResolver) -
 
 
 def test_what_is_not_answerable_is_told_apart(resolver: VocabularyResolver) -> None:
-    with pytest.raises(NotAnswerable, match="answerable are"):
-        parse("worksAt only University", resolver)
+    with pytest.raises(NotAnswerable, match="'string' has no order"):
+        parse('age some string[>= "a"]', resolver)
     with pytest.raises(QuerySyntaxError) as caught:
         parse("worksAt onyl University", resolver)
     assert not isinstance(caught.value, NotAnswerable)

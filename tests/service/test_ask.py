@@ -19,7 +19,7 @@ NS = "https://tarbox.example/academia#"
 
 @pytest.fixture
 def run(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    monkeypatch.setattr(KnowledgeBase, "load", lambda _: kb)
+    monkeypatch.setattr(KnowledgeBase, "load", lambda *_: kb)
     app = typer.Typer()
     app.command()(ask)
 
@@ -69,13 +69,13 @@ def test_sparql_and_explanation(run: Callable[..., Result]) -> None:
 
 def test_a_file_of_queries(run: Callable[..., Result], tmp_path: Path) -> None:
     file = tmp_path / "queries.txt"
-    file.write_text("# two of these are right\nPerson\n\nworksAt value Gogle\nPerson only\nUniversity\n")
+    file.write_text("# two of these are right\nPerson\n\nworksAt value Gogle\nPerson onyl\nUniversity\n")
     result = run("--file", str(file), "--json")
     assert result.exit_code == 3
     assert [json.loads(line)["query"] for line in result.stdout.splitlines()] == ["Person", "University"]
     rejected = result.stderr.splitlines()
     assert rejected[0] == f"{file}:4: no entity 'Gogle' in academia. Did you mean 'Google'? (column 15)"
-    assert rejected[1].startswith(f"{file}:5: 'only'")
+    assert rejected[1].startswith(f"{file}:5: expected 'and'")
     shown = run("--file", str(file))
     assert "Person" in shown.stdout
 

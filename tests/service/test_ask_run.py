@@ -31,6 +31,7 @@ NS = "https://tarbox.example/academia#"
 def asked(reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(Reasoner, "load", lambda *_: reasoner)
     monkeypatch.setattr("tarbox.cli.ask._open_reasoner", lambda _: reasoner)
+    monkeypatch.setattr("tarbox.models.saved.is_run", lambda _: True)
     app = typer.Typer()
     app.command()(ask)
     app.command()(concept)

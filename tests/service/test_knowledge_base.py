@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tarbox.core.errors import AmbiguousName, MissingDependency, QuerySyntaxError, UnknownName
+from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.manchester import parse
-from tarbox.service.explanations import explain
+from tarbox.service.explanations import explain, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 
 NS = "https://tarbox.example/academia#"
@@ -174,3 +175,29 @@ def test_an_explanation_has_the_members_of_every_part(kb: KnowledgeBase) -> None
     assert (both.count, both.members) == (1, ("NeuralNetworks",))
     assert [part.members for part in both.parts] == [("NeuralNetworks",), ("NeuralNetworks", "Search")]
     assert both.parts[1].query == "inverse uses value Google"
+
+
+def test_ranges_of_literals_counts_and_their_reasons() -> None:
+    xsd = "http://www.w3.org/2001/XMLSchema#"
+    years = [f'"{year}"^^<{xsd}gYear>' for year in (1985, 1990, 1999)]
+    vocabulary = Vocabulary.of([*years, "urn:ann", "urn:bob", "urn:cy"], ["urn:Person"], ["urn:born", "urn:knows"])
+    ann, bob, cy = (vocabulary.entities.find(f"urn:{name}") for name in ("ann", "bob", "cy"))
+    assert ann is not None
+    assert bob is not None
+    assert cy is not None
+    links = [(ann, 0, 0), (bob, 0, 1), (cy, 0, 2), (ann, 1, bob), (ann, 1, cy), (bob, 1, bob)]
+    kb = KnowledgeBase(Facts.of(vocabulary, links, [(ann, 0), (bob, 0)]))
+
+    def labels(text: str) -> list[str]:
+        return [answer.label for answer in kb.answer(text).entities]
+
+    assert labels("born some gYear[>= 1990]") == ["bob", "cy"]
+    assert labels("born some xsd:gYear[>= 1990, < 1999]") == ["bob"]
+    assert labels("born value 1990") == ["bob"]
+    assert labels("knows min 2") == ["ann"]
+    assert labels("knows Self") == ["bob"]
+    assert labels("Person and knows only Person") == ["bob"]
+    assert labels("inverse knows exactly 2") == ["bob"]
+    why = explain_answer(kb.parse("knows min 2 (born some gYear[>= 1990])"), kb, "ann", Role.ENTITY)
+    assert why.steps == ("ann knows bob", "ann knows cy", "bob has 1990 as born", "cy has 1999 as born")
+    assert explain_answer(kb.parse("knows Self"), kb, "bob", Role.ENTITY).steps == ("bob knows bob",)

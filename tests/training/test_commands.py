@@ -141,7 +141,7 @@ def test_messages_say_what_is_there(call: Callable[..., Result], run_folder: Pat
             call(command[0], run_folder, *command[1:])
     with pytest.raises(StoreMissing, match=rf"is a benchmark, not a store\. .* is {bench / 'store'}\."):
         call("info", bench)
-    with pytest.raises(StoreMissing, match=r"no run at .*: .*bench is a benchmark\."):
+    with pytest.raises(StoreMissing, match=rf"is a benchmark, not a store\. .* is {bench / 'store'}\."):
         call("concept", bench, "Researcher")
     shutil.copytree(run_folder, tmp_path / "run")
     (tmp_path / "run" / "run.json").write_text("{")

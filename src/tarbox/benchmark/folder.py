@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
@@ -31,6 +31,7 @@ from tarbox.benchmark.tables import QueryTable, read_table, write_table
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.kb.arrays import Ids
+from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import MANIFEST, Manifest, Store, checksum, manifest_bytes, open_store
 from tarbox.kb.terms import from_ntriples, to_ntriples
@@ -149,6 +150,7 @@ def write_benchmark(
     tables: Mapping[str, QueryTable],
     details: Manifest,
     excluded: Mapping[Level, Ids] | None = None,
+    axioms: Iterable[Axiom] = (),
 ) -> Manifest:
     """Write the benchmark of these training facts and tables by name; returns its manifest.
 
@@ -159,7 +161,7 @@ def write_benchmark(
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
     try:
-        store = write_store(scratch / STORE, training, details.get("store"))
+        store = write_store(scratch / STORE, training, details.get("store"), axioms)
         files = {split: _write_split(scratch, split, tables[split]) for split in QUERY_TABLES if split in tables}
         manifest = {
             **{key: value for key, value in details.items() if key != "store"},

@@ -54,4 +54,4 @@ def import_benchmark(
         | ({"name": name} if (name := name_of(store)) is not None else {}),
     }
     tables = {split: reading.table for split, reading in readings.items()}
-    return Imported(write_benchmark(output, store.facts, tables, details), readings)
+    return Imported(write_benchmark(output, store.facts, tables, details, axioms=store.axioms()), readings)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.execution.graph import Graph
-from tarbox.execution.kernels import Space, clear, compiled, list_range, project_types, run
+from tarbox.execution.kernels import Space, clear, compiled, list_range, run
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program
+from tarbox.execution.type_kernels import project_types
 from tarbox.kb.arrays import Flags, Ids, Places
 
 NO_PATH: Final = 0  # the entity has no relation to go on with

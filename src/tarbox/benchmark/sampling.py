@@ -18,6 +18,7 @@ import numpy as np
 
 from tarbox.benchmark.options import BenchmarkOptions, Protocol
 from tarbox.benchmark.selection import DrawnQueries, LevelQueries, ask_all, ask_every, ask_one, concatenate
+from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.execution.program import compile_shape
@@ -25,7 +26,7 @@ from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import SPLITS
 from tarbox.kb.splits import Split, SplitStage
-from tarbox.query.algebra import Query
+from tarbox.query.algebra import AtLeast, DataRange, HasSelf, Query, walk
 
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import Rules
@@ -156,6 +157,11 @@ class Collector:
         from tarbox.benchmark.kernels import OUTCOMES, Rules, SampleBuffer
         from tarbox.execution.kernels import make_space
 
+        if any(isinstance(node, AtLeast | HasSelf | DataRange) for node in walk(task.shape)):
+            raise BenchmarkError(
+                f"queries of {task.template} cannot be drawn: a walk from an answer finds no counts, 'Self' or ranges "
+                "of literals. Write the queries to a file and read it with `tarbox bench import`."
+            )
         self._task, self._graph, self._protocol = task, graph, options.protocol
         self._program = compile_shape(task.shape)
         nodes = graph.index.entities + graph.index.concepts

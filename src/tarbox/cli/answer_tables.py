@@ -98,6 +98,10 @@ class Printer:
             console.print(Text(answers.query, style="bold"))
         console.print(Text(english, style="italic"))
         console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
+        if "expressions" in answers.extra:
+            console.print(_expression_table(answers.extra["expressions"]))
+        if self.kb.of_classes and not self.printed:
+            console.print(Text(_OF_CLASSES.format(self.kb.title), style="dim"))
         trained_on = answers.extra.get("trained_on", ALL_FACTS)
         if trained_on != ALL_FACTS and not self.printed:
             console.print(Text(f"The model was trained on {trained_on}.", style="dim"))
@@ -123,7 +127,7 @@ class Printer:
         The names of the columns stand above the first answer. The first column gives way where there is little room.
         """
         known, predicted = ([each for each in listed if each.status == status] for status in (KNOWN, PREDICTED))
-        names = _NAMES[role]
+        names = ("class", "classes") if self.kb.of_classes and role is Role.ENTITY else _NAMES[role]
         title = f"{_of(len(known), counts.known)}{' known' if self.predicts else ''} {names[counts.known != 1]}"
         predictions = f"\n{_count_predictions(len(predicted), counts)}" if self.predicts else ""
         table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
@@ -147,6 +151,23 @@ class Printer:
         if written.strip("'") == answer.label:
             return Text(written)
         return Text(written).append(f" ! {answer.label}", style="dim")
+
+
+_OF_CLASSES: Final = (
+    "Answers are classes of {}, by what axioms say of all their members; individuals, where it has some, are left out."
+)
+
+
+def _expression_table(expressions: Sequence[Mapping[str, Any]]) -> Table:
+    """Class expressions, the best first, each with its English below."""
+    title = "expressions" if expressions else "no expression fits better than chance"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for column in ("expression", "entities", "coverage", "specificity", "p"):
+        table.add_column(column, justify="left" if column == "expression" else "right", overflow="fold")
+    for found in expressions:
+        shares = (f"{found[key]:.2f}" for key in ("coverage", "specificity"))
+        table.add_row(Text(found["expression"]), f"{found['count']:,}", *shares, f"{found['p_value']:.2g}")
+    return table
 
 
 def _of(shown: int, count: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, final
@@ -62,6 +62,13 @@ def ask(
     entities: Annotated[
         Path | None, typer.Option("--set", help="Describe the entities of this file, one a line, by concepts.")
     ] = None,
+    expressions: Annotated[
+        bool,
+        typer.Option("--expressions", help="Also the best short class expressions for the known answers, or the set."),
+    ] = False,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="Ask for classes, as where a store has no individuals.")
+    ] = False,
 ) -> None:
     """Answer a question with entities and with the concepts that describe them; without one, open a prompt."""
     prompting = query is None and file is None and entities is None and sys.stdin.isatty()
@@ -80,10 +87,12 @@ def ask(
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
     reasoner = _open_reasoner(source)
-    kb = KnowledgeBase.load(source) if reasoner is None else reasoner.kb
+    if classes and reasoner is not None:
+        raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
+    kb = KnowledgeBase.load(source, classes or None) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
     printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None and entities is None)
-    question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree)
+    question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree, expressions)
     rejected = 0
     if prompting:
         from tarbox.cli.prompt import converse
@@ -115,6 +124,7 @@ class QuestionSession:
     reasoner: Reasoner | None = None
     order: str = "descriptive"
     min_degree: float = MIN_DEGREE
+    expressions: bool = False
 
     def put(self, text: str) -> None:
         self._show([(text, self._read(text))])
@@ -143,7 +153,8 @@ class QuestionSession:
 
     def _show(self, asked: Sequence[tuple[str, Query]]) -> None:
         """Answers queries in one call and prints them one after the other."""
-        for (_, query), answers in zip(asked, self._answer(asked), strict=True):
+        for (_, query), found in zip(asked, self._answer(asked), strict=True):
+            answers = self._express(found, None, query)
             self.printer.show(answers, self.kb.describe(query), self._reasons(query, answers) if self.explain else None)
 
     def _answer(self, asked: Sequence[tuple[str, Query]]) -> list[Answers]:
@@ -157,6 +168,15 @@ class QuestionSession:
             )
         found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
         return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
+
+    def _express(self, answers: Answers, members: Sequence[str] | None, without: Query | None = None) -> Answers:
+        """With expressions for the members, or for all known answers of the query."""
+        if not self.expressions:
+            return answers
+        if members is None and without is not None:
+            members = [answer.iri for answer in self.kb.answer(without).entities]
+        found = self.kb.express(members or (), self.k, without)
+        return replace(answers, extra={**answers.extra, "expressions": [asdict(each) for each in found]})
 
     def _reasons(self, query: Query, answers: Answers) -> Reasons:
         """The members of every part, and for the best predictions the facts that would carry them."""
@@ -183,7 +203,7 @@ class QuestionSession:
                 _reject(file, number, error)
         if not members:
             raise SourceError(f"{file} names no entity of {self.kb.title}")
-        answers = self.kb.describe_set(members)
+        answers = self._express(self.kb.describe_set(members), members)
         shown = replace(answers, entities=answers.entities[: self.k], concepts=answers.concepts[: self.k])
         self.printer.show(shown, f"{len(set(members)):,} entities of {file}")
         return rejected

@@ -1,4 +1,4 @@
-"""`tarbox concept`: the members of a concept by degree, the paper's case study."""
+"""`tarbox concept`: the members of a concept by degree, or the place of an expression among the classes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,39 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tarbox.core.errors import NameLookupError
 from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
     from tarbox.service.answers import EntityAnswer
+    from tarbox.service.class_expressions import ClassDescription
+    from tarbox.service.collections import Thing
     from tarbox.service.knowledge_base import KnowledgeBase
+
+_LISTS: Final = {
+    "equivalent": ("equivalent class", "equivalent classes"),
+    "direct_superclasses": ("direct superclass", "direct superclasses"),
+    "superclasses": ("superclass", "superclasses"),
+    "direct_subclasses": ("direct subclass", "direct subclasses"),
+    "subclasses": ("subclass", "subclasses"),
+}
 
 
 def concept(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, made with `tarbox train`.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A concept: name, label or IRI.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="RUN|KB", help="A run, or a store.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|EXPRESSION", help="A concept, or a class expression in Manchester syntax.", show_default=False
+        ),
+    ],
     *,
     k: Annotated[
-        int, typer.Option("-k", min=0, help="How many members, known and predicted ones each; 0 for all.")
+        int, typer.Option("-k", min=0, help="How many of each list; of a run, known and predicted each; 0 for all.")
     ] = 20,
     min_degree: Annotated[
         float, typer.Option("--min-degree", min=0, max=1, help="The least probability of a predicted member.")
@@ -31,25 +47,86 @@ def concept(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
 ) -> None:
-    """Show the members of a concept: those the facts name, and those the model predicts."""
+    """Show the classes around an expression and its instances; of a run, the members of a concept by degree."""
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
+    from tarbox.cli.places import check_kb
+    from tarbox.models.saved import is_run
+    from tarbox.service.knowledge_base import KnowledgeBase
+
+    form = "json" if as_json else "tsv" if as_tsv else "screen"
+    if is_run(source):
+        _show_members(source, name, k or None, min_degree, device, form)
+    else:
+        check_kb(source)
+        _show_place(KnowledgeBase.load(source), name, k or None, form)
+
+
+def _show_place(kb: KnowledgeBase, expression: str, k: int | None, form: str) -> None:
+    from tarbox.service.class_expressions import describe_expression
+
+    found = describe_expression(kb, expression, k)
+    if form == "json":
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+    elif form == "tsv":
+        typer.echo("list\tiri\tlabel")
+        for key in (*_LISTS, "instances"):
+            for thing in getattr(found, key):
+                typer.echo(f"{key}\t{thing.iri}\t{thing.label}")
+    else:
+        _print_place(kb, found, k)
+
+
+def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from tarbox.core.ids import Role
+    from tarbox.kb.terms import from_ntriples
+
+    console = Console(highlight=False, markup=False)
+
+    def show(titles: tuple[str, str], role: Role, things: Sequence[Thing | EntityAnswer], count: int) -> None:
+        shown = things[:k]
+        number = f"{len(shown):,} of {count:,}" if len(shown) < count else f"{count:,}" if count else "no"
+        console.print(Text(f"{number} {titles[count != 1]}", style="bold"))
+        for thing in shown:
+            written = kb.resolver.write(role, from_ntriples(thing.iri))
+            console.print(f"  {written}" + ("" if written.strip("'") == thing.label else f" ! {thing.label}"))
+
+    console.print(Text(found.expression))
+    console.print(Text(kb.describe(found.expression), style="italic"))
+    if not found.satisfiable:
+        console.print("Nothing can be in it: it contradicts the axioms.")
+    for key, titles in _LISTS.items():
+        things = getattr(found, key)
+        show(titles, Role.CONCEPT, things, len(things))
+    show(("instance", "instances"), Role.ENTITY, found.instances, found.instance_count)
+    if not found.reasoned:
+        more = "; to reason with its axioms, pip install 'tarbox[owl]'" if kb.axioms() else ""
+        console.print(Text(f"By the hierarchy of {kb.title} and the links between its classes{more}.", style="dim"))
+
+
+def _show_members(run: Path, name: str, k: int | None, min_degree: float, device: str, form: str) -> None:
     from tarbox.cli.places import check_device
     from tarbox.service.reasoner import Reasoner
 
     reasoner = Reasoner.load(run, check_device(device))
-    thing = reasoner.kb.concepts[name]
-    members = reasoner.members(thing.iri, k or None, min_degree)
-    if as_json:
+    try:
+        thing = reasoner.kb.concepts[name]
+    except NameLookupError:  # then it is an expression, or an error that shows where
+        _show_place(reasoner.kb, name, k, form)
+        return
+    members = reasoner.members(thing.iri, k, min_degree)
+    if form == "json":
         content = {"iri": thing.iri, "label": thing.label, "members": [asdict(member) for member in members]}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
-        return
-    if as_tsv:
+    elif form == "tsv":
         typer.echo("iri\tlabel\tdegree\tstatus")
         for member in members:
             typer.echo(f"{member.iri}\t{member.label}\t{member.degree:.6g}\t{member.status}")
-        return
-    _print_table(reasoner.kb, thing.label, members)
+    else:
+        _print_table(reasoner.kb, thing.label, members)
 
 
 def _print_table(kb: KnowledgeBase, label: str, members: Sequence[EntityAnswer]) -> None:

@@ -44,7 +44,14 @@ def build_kb(
     base: Annotated[str | None, typer.Option(help="IRI put before the ids of tables; resolves relative IRIs.")] = None,
     literals: Annotated[Literals | None, typer.Option(help="Drop literal values, or keep them as entities.")] = None,
     language: Annotated[str, typer.Option(help="The language of labels.")] = "en",
-    infer: Annotated[list[str] | None, typer.Option(help="Apply inverse, subproperty or same; repeatable.")] = None,
+    infer: Annotated[
+        str | None,
+        typer.Option(help="What to infer from axioms: none, rdfs or owl (the default, but for a preset)."),
+    ] = None,
+    complete: Annotated[
+        float | None, typer.Option(min=0, help="With owl: seconds to spend on a pair of classes, beyond OWL EL.")
+    ] = None,
+    merge_same: Annotated[bool, typer.Option(help="Make one entity of those that are owl:sameAs.")] = False,
     min_degree: Annotated[int | None, typer.Option(min=0, help="Leave out entities with fewer assertions.")] = None,
     core: Annotated[bool, typer.Option(help="Repeat --min-degree until every entity meets it.")] = False,
     memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
@@ -52,8 +59,8 @@ def build_kb(
 ) -> None:
     """Build a knowledge base from files."""
     from tarbox.kb.build import BuildOptions, build
-    from tarbox.kb.inference import check_rules
     from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.reasoning.inference import choose_mode
     from tarbox.kb.sources import find_sources
     from tarbox.kb.staging import parse_memory
 
@@ -61,13 +68,14 @@ def build_kb(
     if bool(sources) == bool(chosen):
         raise ConfigError("give SOURCE files to `kb build`, or a --preset; not both, not neither.")
     found, passed = (chosen.sources(raw), []) if chosen else find_sources(sources or [], format)
-    given: dict[str, Any] = {"language": language, "core": core, "infer": check_rules(infer or [])}
+    given: dict[str, Any] = {"language": language, "core": core, "merge_same": merge_same}
     if literals is not None:
         given["keep_literals"] = literals is Literals.KEEP
     if min_degree is not None:
         given["min_degree"] = min_degree
     meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
-    options = BuildOptions(meaning, base, parse_memory(memory) if memory else None, strict)
+    mode = choose_mode(infer or ("none" if chosen else None), complete)
+    options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
     with _progress(found) as progress:
         store = build(found, output, options, progress)
     _report(store.manifest, passed, output)
@@ -124,12 +132,14 @@ def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
     for reason, number in left_out.items():
         if number:
             table.add_row("left out", f"{number:,}", reason)
+    for kind, number in manifest.get("axioms", {}).items():
+        table.add_row("axioms", f"{number:,}", kind)
     if report["rejections"]:
         table.add_row("rejected", f"{report['rejections']:,}", "lines that cannot be read, named on stderr")
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)  # urn:x: is no emoji
     console.print(table)
     console.print(_sizes(manifest["counts"]) + f" -> {output}", highlight=False)
-    for note in _notes(report, passed):
+    for note in (*_notes(report, passed), *_inferred(manifest)):
         console.print(note, highlight=False, markup=False)
     _print_rejected(manifest)
 
@@ -141,8 +151,8 @@ def _sizes(counts: dict[str, int]) -> str:
 
 
 def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
-    for what, number in report["inferred"].items():
-        yield f"{number:,} {what}"
+    if report["merged"]:
+        yield f"{report['merged']:,} entities merged with the same one"
     if report["obsolete_terms"]:
         yield f"{report['obsolete_terms']:,} obsolete terms are left out"
     if report["entities_below_min_degree"]:
@@ -157,6 +167,35 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"import {iri}: {fate}"
     for file in passed:
         yield f"passed over (no known format): {file}"
+
+
+def _inferred(manifest: dict[str, Any]) -> Iterator[str]:
+    """What inference added, and what it found wrong."""
+    inference, counts = manifest["inference"], manifest["counts"]
+    if "complete" not in inference:
+        return
+    kinds = ("subsumptions", "typings", "assertions")
+    added = ", ".join(f"{counts.get(f'inferred_{kind}', 0):,} {kind}" for kind in kinds)
+    yield f"inferred ({inference['mode']}): {added}"
+    if not inference["consistent"]:
+        yield "the axioms contradict each other: no class can have a member, and none was classified"
+    if not inference["complete"]:
+        yield "time ran out for some pairs of classes (--complete): subsumptions may be missing"
+    if inference["same_entities"]:
+        yield f"{inference['same_entities']:,} entities are the same as another"
+    for concept in inference["unsatisfiable"][:_SHOWN]:
+        yield f"unsatisfiable concept: {concept}"
+    for entity, axiom in inference["inconsistent"][:_SHOWN]:
+        yield f"inconsistent entity: {entity} against {axiom}"
+    for axiom, why in inference["outside"][:_SHOWN]:
+        yield f"not applied to entities ({why}): {axiom}"
+    for what, number in (
+        ("unsatisfiable concepts", len(inference["unsatisfiable"])),
+        ("inconsistent entities", inference["inconsistencies"]),
+        ("axioms, or parts of them, not applied to entities", inference["axioms_outside"]),
+    ):
+        if number > _SHOWN:
+            yield f"{number:,} {what} in all; `tarbox kb info --json` names them"
 
 
 def _print_rejected(manifest: dict[str, Any]) -> None:
@@ -230,5 +269,9 @@ def export_kb(
     from tarbox.kb.store import open_store
 
     check_kb(path)
-    for file, rows in export(open_store(path).facts, output).items():
+    store = open_store(path)
+    written = export(store.facts.asserted(), output, store.axioms())
+    for file, rows in written.items():
         typer.echo(f"{file}: {rows:,} lines")
+    if store.manifest.get("axioms") and output not in written:
+        typer.echo("The store's axioms are not in the tables: export to FILE.nt for these.", err=True)

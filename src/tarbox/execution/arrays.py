@@ -15,9 +15,10 @@ import numpy as np
 
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
+from tarbox.execution.literals import find_literals
 from tarbox.execution.rows import EVERYTHING, directed, name_id
 from tarbox.kb.arrays import Ids
-from tarbox.query.algebra import Direction
+from tarbox.query.algebra import DataRange, Direction
 
 
 @final
@@ -62,14 +63,29 @@ class ArrayAlgebra:
             return ArraySet(np.empty(0, np.int32), complemented=True)
         return ArraySet(self.index.instances.entities_of[concept])
 
+    def literals(self, wanted: DataRange) -> ArraySet:
+        return ArraySet(find_literals(wanted, self.index))
+
     def exists(self, relation: str, direction: Direction, operand: ArraySet) -> ArraySet:
+        return self.at_least(1, relation, direction, operand)
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: ArraySet) -> ArraySet:
+        near, far = self._links(relation, direction)
+        inside = np.isin(near, operand.members, invert=operand.complemented)
+        reached, times = np.unique(far[inside], return_counts=True)
+        return ArraySet(reached[times >= count])
+
+    def has_self(self, relation: str) -> ArraySet:
+        near, far = self._links(relation, Direction.FORWARD)
+        return ArraySet(near[near == far])
+
+    def _links(self, relation: str, direction: Direction) -> tuple[Ids, Ids]:
+        """(from, to) of every link of a directed relation, by where it comes from."""
         graph = self.index.graph
         number = directed(self._id(Role.RELATION, relation), direction)
         first, last = graph.relation_groups[number], graph.relation_groups[number + 1]
-        inside = np.isin(graph.group_nodes[first:last], operand.members, invert=operand.complemented)
-        groups = first + np.flatnonzero(inside)
-        reached = [graph.members[graph.starts[g] : graph.starts[g + 1]] for g in groups.tolist()]
-        return ArraySet(np.unique(np.concatenate([np.empty(0, np.int32), *reached])))
+        starts = graph.starts[first : last + 1]
+        return np.repeat(graph.group_nodes[first:last], np.diff(starts)), graph.members[starts[0] : starts[-1]]
 
     def intersection(self, operands: Sequence[ArraySet]) -> ArraySet:
         return reduce(_both, operands)

@@ -15,7 +15,7 @@ from tarbox.execution.lookup import Lookup, NameSource
 from tarbox.execution.rows import means_everything
 from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
-from tarbox.query.algebra import Concept, Entity, Exists, Not, Query, fold, lift, with_operands
+from tarbox.query.algebra import AtLeast, Concept, Entity, Exists, HasSelf, Not, Query, fold, lift, with_operands
 from tarbox.query.names import ANYTHING, WELL_KNOWN, XSD, Name, NameForm, expand
 from tarbox.query.render import full_name
 from tarbox.query.tokens import is_word, quote_label
@@ -56,7 +56,7 @@ def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str
                 role = Role.ENTITY
             case Concept(name):
                 role = Role.CONCEPT
-            case Exists(name):
+            case Exists(name) | AtLeast(relation=name) | HasSelf(name):
                 role = Role.RELATION
             case _:
                 return with_operands(node, parts)
@@ -81,7 +81,8 @@ class VocabularyResolver:
     """Finds what a name means in a knowledge base.
 
     In this order: full IRI; CURIE (well-known prefixes, those of the vocabulary's own namespaces, and OBO's
-    ``GO:0008150``); local name, label, synonym, for a quoted name label before local name; the same in any case.
+    ``GO:0008150``); local name, label, synonym, for a quoted name label before local name; the same in any case; and
+    where none of these is found, a bare word with spaces for its underscores (``part_of``).
     The first step that finds anything decides, and finds one thing or is ambiguous.
 
     >>> resolver = VocabularyResolver(Vocabulary.of(["http://x.org/London"]))
@@ -166,7 +167,12 @@ class VocabularyResolver:
             case NameForm.WORD:
                 expanded = self._expand(name)
                 direct = None if expanded is None else names.find(expanded)
-                return _only(direct) or self._find_by_name(role, name) or self._find_number(role, names, text)
+                return (
+                    _only(direct)
+                    or self._find_by_name(role, name)
+                    or self._find_number(role, names, text)
+                    or (self._find_by_name(role, Name(name.form, text.replace("_", " "))) if "_" in text else ())
+                )
             case NameForm.PLACEHOLDER:
                 return ()
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from tarbox.execution.graph import Index
-from tarbox.execution.program import compile_shape
+from tarbox.execution.literals import link_program
 from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Flags, Ids, Places
 from tarbox.kb.rows import Rows
@@ -99,7 +99,7 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     from tarbox.execution.batches import Sheet, answer_batch
     from tarbox.execution.kernels import make_space
 
-    program = compile_shape(shape)
+    program = link_program(shape, index)
     table = np.ascontiguousarray(ids, np.int32).reshape(-1, program.width)
     space = make_space(program.depth, index.entities + index.concepts)
     most = index.entities + index.concepts  # of one answer
@@ -122,7 +122,7 @@ def _result(query: Query, index: Index) -> Iterator[tuple[Space, int]]:
     from tarbox.execution.kernels import make_space, run
 
     shape, ids = encode(query, index.facts.vocabulary)
-    program = compile_shape(shape)
+    program = link_program(shape, index)
     space = make_space(program.depth, index.entities + index.concepts)
     yield space, run(index.graph, program, ids, space)
 

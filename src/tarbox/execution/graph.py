@@ -9,7 +9,7 @@ a second table finds them by node, then relation. There is no array of entities 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
 import numpy as np
@@ -19,6 +19,7 @@ from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, contains, offsets_of
+from tarbox.query.algebra import DataRange
 
 MOST_WORDS: Final = 64  # beyond, an entity's concepts are far fewer than the words
 MOST_KIND_BITS: Final = 1 << 31
@@ -57,7 +58,7 @@ class Graph(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Facts, their closed typings both ways, and the graph of both.
+    """Facts, their closed typings both ways, and the graph of both; `ranges` keeps the literals of data ranges.
 
     >>> from tarbox.kb.vocabulary import Vocabulary
     >>> Index.of(Facts.of(Vocabulary.of(["a", "b"], relations=["p"]), [(0, 0, 1)])).graph.members
@@ -67,6 +68,7 @@ class Index:
     facts: Facts
     instances: Instances
     graph: Graph
+    ranges: dict[DataRange, Ids] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, facts: Facts, earlier: Facts | None = None, instances: Instances | None = None) -> Index:
@@ -130,9 +132,7 @@ def _ordered(triples: _Triples, held_out: Flags, facts: Facts, instances: Instan
     concepts, members = (ids.astype(np.int64) for ids in instances.entities_of.coordinates())
     first = len(facts.vocabulary.entities)
     forward = keys(2 * number, concepts + first, members, 0)
-    return np.concatenate(
-        [both_ways(asserted), forward, keys(2 * number + 1, triples[1][typed], triples[2][typed], 0)]
-    )
+    return np.concatenate([both_ways(asserted), forward, keys(2 * number + 1, triples[1][typed], triples[2][typed], 0)])
 
 
 def _graph(triples: _Triples, held_out: Flags, facts: Facts, instances: Instances) -> Graph:

@@ -1,15 +1,29 @@
 """One interpreter for all algebras: a query is evaluated bottom-up, node by node.
 
-An algebra says what each of the six kinds of node means; the type of its sets is its own (Python sets, sorted
+An algebra says what each of the nine kinds of node means; the type of its sets is its own (Python sets, sorted
 arrays, instructions of a program, fuzzy sets, boxes). Nothing else in tarbox walks a query to give it a meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar, assert_never
+from typing import NoReturn, Protocol, TypeVar, assert_never
 
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, walk
+from tarbox.core.errors import QueryError
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+    walk,
+)
 
 S = TypeVar("S")
 
@@ -26,6 +40,15 @@ class Algebra(Protocol[S]):
     def exists(self, relation: str, direction: Direction, operand: S) -> S:
         """{x | relation(x, y), y in operand}; with `INVERSE`, {x | relation(y, x), y in operand}."""
 
+    def at_least(self, count: int, relation: str, direction: Direction, operand: S) -> S:
+        """What the relation leads to from `count` or more of a set, as `exists` does from one."""
+
+    def has_self(self, relation: str) -> S:
+        """{x | relation(x, x)}."""
+
+    def literals(self, wanted: DataRange) -> S:
+        """The literals in a data range."""
+
     def intersection(self, operands: Sequence[S]) -> S:
         """What is in all of two or more sets."""
 
@@ -34,6 +57,22 @@ class Algebra(Protocol[S]):
 
     def complement(self, operand: S) -> S:
         """Every entity that is not in the set (closed world)."""
+
+
+class SixNodes:
+    """The part of an algebra that has no meaning for counts, `Self` and data ranges: its model `lacks` these nodes
+    (`tarbox.models.learning.seam.Learner`) and so is never asked."""
+
+    __slots__ = ()
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: object) -> NoReturn:  # noqa: ARG002
+        raise QueryError(f"min {count} has no meaning in this model")
+
+    def has_self(self, relation: str) -> NoReturn:  # noqa: ARG002
+        raise QueryError("Self has no meaning in this model")
+
+    def literals(self, wanted: DataRange) -> NoReturn:  # noqa: ARG002
+        raise QueryError("a data range has no meaning in this model")
 
 
 def evaluate(query: Query, algebra: Algebra[S]) -> S:
@@ -45,8 +84,14 @@ def evaluate(query: Query, algebra: Algebra[S]) -> S:
                 results.append(algebra.entity(name))
             case Concept(name):
                 results.append(algebra.concept(name))
+            case DataRange():
+                results.append(algebra.literals(node))
+            case HasSelf(relation):
+                results.append(algebra.has_self(relation))
             case Exists(relation, direction):
                 results.append(algebra.exists(relation, direction, results.pop()))
+            case AtLeast(count, relation, direction):
+                results.append(algebra.at_least(count, relation, direction, results.pop()))
             case And(operands):
                 results.append(algebra.intersection([results.pop() for _ in operands]))
             case Or(operands):

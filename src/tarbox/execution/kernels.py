@@ -3,7 +3,8 @@
 A set gives every node a byte. Its high bit says that the node is in the set on the earlier graph; the seven low bits
 are 0 where it is not in the set on the whole graph, else `NEAREST` less the fewest held-out facts that a proof of it
 needs. So one walk over the larger graph finds the answers on both graphs and the missing links: an intersection adds
-the costs, a union and a projection take the least, a held-out fact costs one more, and a complement costs nothing.
+the costs, a union and a projection take the least, a count of n adds the n least, a held-out fact costs one more, and a
+complement costs nothing.
 On a graph without held-out facts the bytes are 0 and `FULL`.
 
 A set on the stack is a row of bytes, each stored exclusive-or the set's `default`, and a list of the nodes whose
@@ -26,7 +27,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.execution.graph import Graph
-from tarbox.execution.program import CONCEPT, EITHER, ENTITY, EXISTS, NOT, TYPING, Program
+from tarbox.execution.program import (
+    AT_LEAST,
+    CONCEPT,
+    EITHER,
+    ENTITY,
+    EXISTS,
+    LITERALS,
+    NOT,
+    SELF,
+    TYPING,
+    Program,
+)
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.arrays import Ids, Places
 
@@ -34,7 +46,7 @@ EARLIER: Final = 128
 NEAREST: Final = 127
 FULL: Final = 255
 
-SOURCES: Final = ("kernels.py", "graph.py", "program.py", "rows.py")
+SOURCES: Final = ("kernels.py", "type_kernels.py", "graph.py", "program.py", "rows.py")
 """The files of this folder whose change makes compiled code stale."""
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,55 +223,60 @@ def project(graph: Graph, relation: int, space: Space, source: int, target: int)
 
 
 @compiled
-def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
-    """Fills the empty row `target` with the concepts of the entities in row `source`."""
-    kinds, bits, late = graph.kinds, graph.kind_bits, graph.late_types
-    if bits.shape[1] == 0:
-        project(graph, graph.typing + 1, space, source, target)
-        return
-    facts = GraphGroups(graph.starts, graph.fresh, graph.members)
-    starts, fresh, members = facts
-    node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
-    states, listed, default = space.states[source], space.listed[source], space.defaults[source]
+def project_counted(graph: Graph, relation: int, count: int, space: Space, source: int, target: int) -> None:
+    """Fills the empty row `target` with what the directed relation leads to from `count` or more of row `source`: each
+    candidate looks back at all that lead to it."""
+    starts, fresh, members, group_nodes = graph.starts, graph.fresh, graph.members, graph.group_nodes
+    default, states = space.defaults[source], space.states[source]
     row = SpaceRow(space.states[target], space.listed[target])
-    words, met = np.zeros(bits.shape[1], np.uint64), np.zeros(len(bits), np.bool_)
-    size, relation = 0, graph.typing + 1
-    for place in range(graph.entities if default else space.sizes[source]):
-        node = place if default else int(listed[place])
-        state = int(states[node]) ^ default
-        if state == FULL:
-            kind = kinds[node]
-            if not met[kind]:
-                met[kind] = True
-                for word in range(len(words)):
-                    words[word] |= bits[kind, word]
-            if late[node]:
-                group = search(node_starts, node_relations, node_groups, node, relation)
-                size = spread(members, fresh[group], starts[group + 1], FULL - EARLIER - 1, row, size)
-        elif state:
-            group = search(node_starts, node_relations, node_groups, node, relation)
-            if group >= 0:
-                size = spread_group(facts, group, state, row, size)
+    tally, size, back = np.zeros(NEAREST + 1, np.int64), 0, relation ^ 1
+    for group in range(graph.relation_groups[back], graph.relation_groups[back + 1]):
+        if starts[group + 1] - starts[group] < count:
+            continue
+        tally[:] = 0
+        earlier = 0
+        for place in range(starts[group], starts[group + 1]):
+            state = int(states[members[place]]) ^ default
+            if place >= fresh[group]:
+                state = through_held_out(state)
+            earlier += state >> 7
+            tally[state & 127] += 1
+        left, near, cost = count, NEAREST, 0
+        while left and near:
+            taken = min(left, tally[near])
+            cost += taken * (NEAREST - near)
+            left -= taken
+            near -= 1
+        found = (EARLIER if earlier >= count else 0) | (0 if left else max(NEAREST - cost, 1))
+        if found:
+            row.states[group_nodes[group]] = found
+            row.listed[size] = group_nodes[group]
+            size += 1
     space.sizes[target] = size
-    spread_words(words, graph.entities, space, target)
 
 
 @compiled
-def spread_words(words: NDArray[np.uint64], first: int, space: Space, target: int) -> None:
-    """Makes every concept whose bit is set a member on both graphs, at no cost."""
-    one = np.uint64(1)
-    states, listed, size = space.states[target], space.listed[target], space.sizes[target]
-    for word in range(len(words)):
-        rest, node = words[word], first + 64 * word
-        while rest:
-            if rest & one:
-                if states[node] == 0:
-                    listed[size] = node
-                    size += 1
-                states[node] = FULL
-            rest >>= one
-            node += 1
+def push_loops(graph: Graph, relation: int, space: Space, target: int) -> None:
+    """Fills an empty row with what a relation leads from itself to."""
+    starts, fresh, members, group_nodes = graph.starts, graph.fresh, graph.members, graph.group_nodes
+    size = 0
+    for group in range(graph.relation_groups[relation], graph.relation_groups[relation + 1]):
+        node = group_nodes[group]
+        for place in range(starts[group], starts[group + 1]):
+            if members[place] == node:
+                space.states[target, node] = FULL if place < fresh[group] else through_held_out(FULL)
+                space.listed[target, size] = node
+                size += 1
     space.sizes[target] = size
+
+
+@compiled
+def push_listed(nodes: Ids, space: Space, target: int) -> None:
+    """Fills an empty row with these nodes."""
+    for place in range(len(nodes)):
+        space.states[target, nodes[place]] = FULL
+        space.listed[target, place] = nodes[place]
+    space.sizes[target] = len(nodes)
 
 
 @inlined
@@ -342,15 +359,25 @@ def run(graph: Graph, program: Program, ids: Ids, space: Space) -> int:
     """The number of the row that holds the set of a query; the other rows are empty."""
     top = -1
     for step in range(len(program.operations)):
-        operation, slot = program.operations[step], program.slots[step]
-        if operation in (ENTITY, CONCEPT):
+        operation, slot, number = program.operations[step], program.slots[step], program.numbers[step]
+        if operation == SELF:
+            top += 1
+            push_loops(graph, ids[slot], space, space.rows[top])
+        elif operation == LITERALS:
+            top += 1
+            starts = program.literal_starts
+            push_listed(program.literals[starts[number] : starts[number + 1]], space, space.rows[top])
+        elif operation in (ENTITY, CONCEPT):
             top += 1
             push(space, space.rows[top], ids[slot], graph.entities if operation == CONCEPT else 0)
         elif operation == TYPING and space.defaults[space.rows[top]]:
             continue  # the instances of everything are everything
-        elif operation in (EXISTS, TYPING):
+        elif operation in (EXISTS, TYPING, AT_LEAST):
             source, target = space.rows[top], space.rows[top + 1]
-            project(graph, ids[slot] if operation == EXISTS else graph.typing, space, source, target)
+            if operation == AT_LEAST:
+                project_counted(graph, ids[slot], number, space, source, target)
+            else:
+                project(graph, ids[slot] if operation == EXISTS else graph.typing, space, source, target)
             clear(space, source)
             space.rows[top], space.rows[top + 1] = target, source
         elif operation == NOT:

@@ -17,7 +17,8 @@ import numpy as np
 
 from tarbox.execution.interpreter import evaluate
 from tarbox.kb.arrays import Ids
-from tarbox.query.algebra import Direction, Query, slots
+from tarbox.query.algebra import DataRange, Direction, Query, slots, walk
+from tarbox.query.ranges import write_range
 
 ENTITY: Final = 0  # push {the entity in a slot}
 CONCEPT: Final = 1  # push {the node of the concept in a slot}
@@ -26,35 +27,46 @@ EXISTS: Final = 3  # replace a set by what the directed relation in a slot leads
 BOTH: Final = 4  # replace two sets by their intersection
 EITHER: Final = 5  # replace two sets by their union
 NOT: Final = 6  # replace a set by its complement
+AT_LEAST: Final = 7  # replace a set by what the directed relation in a slot leads to it from as many as the number says
+SELF: Final = 8  # push what the relation in a slot leads from itself to
+LITERALS: Final = 9  # push the literals of the data range with this number
 
 
 class Program(NamedTuple):
-    """Instruction k is `operations[k]`, applied to slot `slots[k]` where it has one.
+    """Instruction k is `operations[k]`, applied to slot `slots[k]` where it has one, with the number `numbers[k]`.
 
     `depth` is how high the stack grows; `width` the number of slots. `siblings` describes the branches of an `And` or
     `Or` that have one structure, inner nodes first, as runs of integers: the number of branches, the number of slots
-    of each, then the slots branch by branch. Exchanging such branches changes no answer.
+    of each, then the slots branch by branch. Exchanging such branches changes no answer. The literals of data range n,
+    which a knowledge base says (`tarbox.execution.literals`), are `literals[literal_starts[n]:literal_starts[n + 1]]`.
     """
 
     operations: Ids
     slots: Ids
+    numbers: Ids
     siblings: Ids
     depth: int
     width: int
+    literals: Ids
+    literal_starts: Ids
 
 
 @lru_cache(maxsize=1024)
 def compile_shape(shape: Query) -> Program:
-    """The program of a shape (see `tarbox.query.algebra.lift`)."""
+    """The program of a shape (see `tarbox.query.algebra.lift`); its data ranges are empty, numbered as `data_ranges`
+    lists them."""
     places = {slot.name: number for number, slot in enumerate(slots(shape))}
-    fragment = evaluate(shape, _Compiler(places))
-    return Program(
-        np.array([operation for operation, _ in fragment.code], np.int32),
-        np.array([slot for _, slot in fragment.code], np.int32),
-        np.array(fragment.siblings, np.int32),
-        fragment.depth,
-        len(places),
-    )
+    ranges = data_ranges(shape)
+    fragment = evaluate(shape, _Compiler(places, ranges))
+    operations, places_of, numbers = (np.array(column, np.int32) for column in zip(*fragment.code, strict=True))
+    siblings, none = np.array(fragment.siblings, np.int32), np.empty(0, np.int32)
+    starts = np.zeros(len(ranges) + 1, np.int32)
+    return Program(operations, places_of, numbers, siblings, fragment.depth, len(places), none, starts)
+
+
+def data_ranges(shape: Query) -> tuple[DataRange, ...]:
+    """The data ranges of a shape, each once."""
+    return tuple(dict.fromkeys(node for node in walk(shape) if isinstance(node, DataRange)))
 
 
 @final
@@ -62,7 +74,7 @@ def compile_shape(shape: Query) -> Program:
 class _Fragment:
     """The instructions of a part; its structure without names; its slots in slot order."""
 
-    code: tuple[tuple[int, int], ...]
+    code: tuple[tuple[int, int, int], ...]
     structure: str
     slots: tuple[int, ...]
     depth: int = 1
@@ -72,23 +84,40 @@ class _Fragment:
 @final
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    """The algebra of fragments; `places` gives the slot of each placeholder."""
+    """The algebra of fragments; `places` gives the slot of each placeholder, `ranges` numbers the data ranges."""
 
     places: dict[str, int]
+    ranges: tuple[DataRange, ...]
 
     def entity(self, name: str) -> _Fragment:
         slot = self.places[name]
-        return _Fragment(((ENTITY, slot),), "e", (slot,))
+        return _Fragment(((ENTITY, slot, 0),), "e", (slot,))
 
     def concept(self, name: str) -> _Fragment:
         slot = self.places[name]
-        return _Fragment(((CONCEPT, slot), (TYPING, 0)), "c", (slot,))
+        return _Fragment(((CONCEPT, slot, 0), (TYPING, 0, 0)), "c", (slot,))
 
     def exists(self, relation: str, direction: Direction, operand: _Fragment) -> _Fragment:
+        return self._project(EXISTS, 0, relation, direction, operand)
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: _Fragment) -> _Fragment:
+        return self._project(AT_LEAST, count, relation, direction, operand)
+
+    def _project(
+        self, operation: int, number: int, relation: str, direction: Direction, operand: _Fragment
+    ) -> _Fragment:
         assert direction is Direction.FORWARD, "a shape's directions are in its slots"
         slot = self.places[relation]
-        code = (*operand.code, (EXISTS, slot))
-        return _Fragment(code, f"r{operand.structure}", (slot, *operand.slots), operand.depth, operand.siblings)
+        code = (*operand.code, (operation, slot, number))
+        structure = f"r{number or ''}{operand.structure}"
+        return _Fragment(code, structure, (slot, *operand.slots), operand.depth, operand.siblings)
+
+    def has_self(self, relation: str) -> _Fragment:
+        slot = self.places[relation]
+        return _Fragment(((SELF, slot, 0),), "s", (slot,))
+
+    def literals(self, wanted: DataRange) -> _Fragment:
+        return _Fragment(((LITERALS, 0, self.ranges.index(wanted)),), f"l{write_range(wanted)}", ())
 
     def intersection(self, operands: Sequence[_Fragment]) -> _Fragment:
         return _fold(BOTH, "&", operands)
@@ -97,7 +126,7 @@ class _Compiler:
         return _fold(EITHER, "|", operands)
 
     def complement(self, operand: _Fragment) -> _Fragment:
-        code = (*operand.code, (NOT, 0))
+        code = (*operand.code, (NOT, 0, 0))
         return _Fragment(code, f"-{operand.structure}", operand.slots, operand.depth, operand.siblings)
 
 
@@ -105,7 +134,7 @@ def _fold(operation: int, sign: str, operands: Sequence[_Fragment]) -> _Fragment
     deepest_first = sorted(operands, key=lambda part: -part.depth)  # keeps the stack as low as can be
     code = list(deepest_first[0].code)
     for part in deepest_first[1:]:
-        code += [*part.code, (operation, 0)]
+        code += [*part.code, (operation, 0, 0)]
     return _Fragment(
         tuple(code),
         f"{sign}({','.join(part.structure for part in operands)})",

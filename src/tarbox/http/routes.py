@@ -23,12 +23,14 @@ from tarbox.http.schemas import (
     ORDER_MEANING,
     AnswerReply,
     AnswerRequest,
+    ClassDescriptionReply,
     ConceptReply,
     DrawingReply,
     KnowledgeBaseReply,
     Language,
 )
 from tarbox.http.settings import MOST_ANSWERS
+from tarbox.service.class_expressions import describe_expression
 from tarbox.service.completion import Completion, complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
@@ -67,6 +69,7 @@ def api(desk: Desk, kb_content: Mapping[str, Any]) -> APIRouter:
     _add_queries(router, desk)
     _add_names(router, desk, kb_content)
     _add_concepts(router, desk)
+    _add_expressions(router, desk)
     return router
 
 
@@ -167,6 +170,22 @@ def _add_concepts(router: APIRouter, desk: Desk) -> None:
         """Show a concept: its place in the hierarchy, what it tells, its members."""
         found = await desk.work(paged, iri)
         return found if isinstance(found, Response) else json_reply(found)
+
+
+def _add_expressions(router: APIRouter, desk: Desk) -> None:
+    def placed(expression: str, k: int) -> bytes:
+        desk.replies.read(expression)
+        return encode(describe_expression(desk.kb, expression, k).to_json())
+
+    @router.get(
+        "/concept", response_model=ClassDescriptionReply, responses=failures(), operation_id="class_description"
+    )
+    async def class_description(
+        expression: Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])],
+        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")] = 10,
+    ) -> Response:
+        """Show where a class expression stands: equivalent, super- and subclasses, and its instances."""
+        return json_reply(await desk.work(placed, expression, k))
 
 
 def _concept_content(page: ConceptPage, desk: Desk) -> dict[str, Any]:

@@ -160,6 +160,34 @@ class ConceptReply(BaseModel):
     members: list[EntityItem]
 
 
+class NamedItem(BaseModel):
+    iri: str
+    label: str
+
+
+class InstanceItem(NamedItem):
+    degree: float
+    status: str
+
+
+class ClassDescriptionReply(BaseModel):
+    """The named classes around an expression, all and the direct ones, and its instances by the facts.
+
+    `reasoned` says whether a reasoner for OWL found them, `satisfiable` whether anything can be in the expression.
+    """
+
+    expression: str
+    equivalent: list[NamedItem]
+    direct_superclasses: list[NamedItem]
+    superclasses: list[NamedItem]
+    direct_subclasses: list[NamedItem]
+    subclasses: list[NamedItem]
+    instances: list[InstanceItem]
+    instance_count: int
+    reasoned: bool
+    satisfiable: bool
+
+
 class Frequent(BaseModel):
     iri: str
     label: str

@@ -13,14 +13,17 @@ import numpy as np
 from tarbox.core.errors import RejectedLine, SourceError
 from tarbox.kb.closure import Hierarchy, top_concepts
 from tarbox.kb.encoding import write_tables
+from tarbox.kb.facts import Facts
 from tarbox.kb.imports import find_import
-from tarbox.kb.inference import ADDED, apply_rules
 from tarbox.kb.interpretation import KEPT, Interpretation, account, collect_names, filter_degree, judge
 from tarbox.kb.labels import choose_labels
+from tarbox.kb.merging import merge_same
 from tarbox.kb.namespaces import Declaration
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
+from tarbox.kb.reasoning.inference import InferenceMode, infer_for_store
 from tarbox.kb.sources import Rejection, Source
+from tarbox.kb.staged_axioms import collect_axioms
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
@@ -33,9 +36,14 @@ _SALTS: Final = 3
 @final
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line."""
+    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line.
+
+    `seconds` is the time for each pair of classes beyond saturation (`tarbox.kb.reasoning.classification.classify`).
+    """
 
     interpretation: Interpretation = field(default_factory=Interpretation)
+    infer: InferenceMode = InferenceMode.NONE
+    seconds: float | None = None
     base: str | None = None
     memory: int | None = None
     strict: bool = False
@@ -101,20 +109,24 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             write_tables(staging, writer)
         finally:
             staging.close()
-        _publish(writer, options, journal, report | {"imports": imports}, read)
+        progress.stage("inferring")
+        facts, inference = infer_for_store(writer.facts(), writer.axioms(), options.infer, options.seconds)
+        writer.write_inferred(facts)
+        report |= {"imports": imports} | _hierarchy_report(facts)
+        _publish(writer, options, journal, report, read, inference)
     return open_store(out)
 
 
 def _refuse_nothing(staging: Staging, journal: Journal, sources: Sequence[Source], report: dict[str, Any]) -> None:
     """An empty store would only replace a better one."""
-    if staging.number("SELECT (SELECT count(*) FROM entity) + (SELECT count(*) FROM concept)"):
+    if any(staging.number(f"SELECT count(*) FROM {table}") for table in ("entity", "concept", "axiom")):
         return
     names = ", ".join(source.name for source in sources)
     reasons = [f"{number:,} left out: {reason}" for reason, number in report["left_out"].items()]
     if journal.rejected:
         reasons.append(f"{journal.rejections:,} lines rejected, the first {journal.rejected[0]}")
     why = "; ".join(reasons) or "it holds no statement"
-    raise SourceError(f"no entity and no concept in {names} ({why}). Nothing was built.")
+    raise SourceError(f"no entity, no concept and no axiom in {names} ({why}). Nothing was built.")
 
 
 def _read(
@@ -124,12 +136,12 @@ def _read(
     waiting, read = list(sources), list[Source]()
     imports: dict[str, str] = {}
     while waiting:
-        for source in waiting:
+        for number, source in enumerate(waiting):
             progress.stage(f"reading {source.name}")
             reader = READERS[source.format]
             for piece in reader(source, ReadOptions(options.base), lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
                 journal.note(source, piece)
-                staging.add(piece.statements)
+                staging.add(piece.statements, len(read) + number)
         read += waiting
         staging.flush()
         waiting = _resolve_imports(staging, read, imports)
@@ -168,10 +180,9 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
     statements = staging.number("SELECT count(*) FROM statement")
     staging.execute("CREATE TABLE merged (id UBIGINT, kept UBIGINT)")
     judge(staging, options)
-    if "same" in options.infer:
-        staging.execute("DROP TABLE merged")
-    inferred = apply_rules(staging, options.infer)
-    distinct = staging.number("SELECT count(*) FROM fact") - inferred.get(ADDED, 0)
+    merged = merge_same(staging) if options.merge_same else 0
+    collect_axioms(staging)
+    distinct = staging.number("SELECT count(*) FROM fact")
     collect_names(staging)
     weak = filter_degree(staging, options.min_degree, options.core) if options.min_degree > 0 else 0
     choose_labels(staging, options.language)
@@ -181,7 +192,7 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
         "duplicates": statements - distinct,
         "kept": {verdict.value: n for verdict, n in verdicts.items() if verdict in KEPT},
         "left_out": {verdict.value: n for verdict, n in verdicts.items() if verdict not in KEPT},
-        "inferred": inferred,
+        "merged": merged,
         "obsolete_terms": staging.number("SELECT count(*) FROM obsolete"),
         "entities_below_min_degree": weak,
         "both_entity_and_concept": staging.number("SELECT count(*) FROM entity SEMI JOIN concept USING (id)"),
@@ -193,27 +204,31 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
 
 
 def _publish(
-    writer: StoreWriter, options: BuildOptions, journal: Journal, report: dict[str, Any], read: Sequence[Source]
+    writer: StoreWriter,
+    options: BuildOptions,
+    journal: Journal,
+    report: dict[str, Any],
+    read: Sequence[Source],
+    inference: dict[str, Any],
 ) -> None:
-    hierarchy = _hierarchy_report(writer)
     left_out = Counter(report["left_out"]) + journal.left_out
     interpretation = asdict(options.interpretation)
     writer.publish(
         {
-            "options": interpretation | {"infer": sorted(options.interpretation.infer), "base": options.base},
+            "options": interpretation | {"infer": options.infer.value, "base": options.base},
+            "inference": inference,
             "sources": [
                 {"name": source.path.name, "format": source.format, "statements": journal.read[source.name]}
                 for source in read
             ],
-            "report": report | hierarchy | {"left_out": dict(left_out), "rejections": journal.rejections},
+            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections},
             "rejected": [asdict(rejection) for rejection in journal.rejected],
         }
     )
 
 
-def _hierarchy_report(writer: StoreWriter) -> dict[str, Any]:
-    """Equivalent and top concepts, from the tables just written."""
-    facts = writer.facts()
+def _hierarchy_report(facts: Facts) -> dict[str, Any]:
+    """Equivalent and top concepts."""
     tree = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
     names = facts.vocabulary.concepts
     groups: dict[int, list[str]] = {}

@@ -36,6 +36,8 @@ def write_tables(staging: Staging, writer: StoreWriter) -> None:
               SELECT o, s FROM fact WHERE verdict = {code(Verdict.EQUIVALENCE)})
             JOIN concept_row AS a ON s = a.id JOIN concept_row AS b ON o = b.id""",
     }
+    lines = staging.reader("SELECT text FROM axiom ORDER BY text")
+    writer.write_axioms(line for block in lines for line in block.column(0).to_pylist())
     for name, sql in facts.items():
         batches = staging.reader(f"{sql} ORDER BY ALL")
         writer.write(name, _as_one_batch(batches, STORE_TABLES[name], writer.scratch))

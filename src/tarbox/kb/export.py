@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,20 +15,22 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Role
+from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
-from tarbox.kb.namespaces import LABEL, OWL, SKOS, SUBCLASS, TYPE
-from tarbox.kb.terms import literal
+from tarbox.kb.namespaces import DATA_DECLARATIONS, LABEL, OWL, SKOS, SUBCLASS, TYPE
+from tarbox.kb.owl_statements import StatementMaker
+from tarbox.kb.terms import literal, to_ntriples
 from tarbox.kb.vocabulary import Names
 
 _BLOCK = 1 << 18
 _CLASSES = {Role.ENTITY: "NamedIndividual", Role.CONCEPT: "Class", Role.RELATION: "ObjectProperty"}
 
 
-def export(facts: Facts, path: Path) -> dict[Path, int]:
-    """Write `facts` to `path`; returns the files written with their numbers of lines."""
+def export(facts: Facts, path: Path, axioms: Iterable[Axiom] = ()) -> dict[Path, int]:
+    """Write `facts` to `path`; returns the files written with their numbers of lines. Tables cannot hold axioms."""
     suffixes = "".join(path.suffixes[-2:]).lower()
     if suffixes.endswith((".nt", ".nt.gz")):
-        return {path: _write(path, _ntriples(facts))}
+        return {path: _write(path, chain(_ntriples(facts), _axioms(axioms)))}
     if path.suffix and not path.is_dir():
         raise ConfigError(
             f"cannot export to {path}: name a file that ends in .nt or .nt.gz, or a folder for TSV tables."
@@ -82,6 +85,17 @@ def _ntriples(facts: Facts) -> Iterator[pa.Array]:
         yield _line(
             entities.take(facts.heads[part]), relations.take(facts.relations[part]), entities.take(facts.tails[part])
         )
+
+
+def _axioms(axioms: Iterable[Axiom]) -> Iterator[pa.Array]:
+    """The statements of axioms, and the declarations without which RDF does not tell data from objects."""
+    maker, declared = StatementMaker(), set[tuple[str, str]]()
+    lines: list[str] = []
+    for axiom in axioms:
+        declared.update(axiom_names(axiom))
+        lines += [" ".join([*map(to_ntriples, statement), "."]) for statement in maker.statements(axiom)]
+    lines += [f"<{name}> <{TYPE}> <{DATA_DECLARATIONS[k]}> ." for k, name in sorted(declared) if k in DATA_DECLARATIONS]
+    yield pa.array(lines, pa.string())
 
 
 def _labels(facts: Facts, names: dict[Role, pa.Array]) -> Iterator[pa.Array]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.kb.arrays import Flags
 from tarbox.kb.arrays import Ids as Ids  # noqa: PLC0414 - the older home of the name, exported
+from tarbox.kb.axioms import Axiom
+from tarbox.kb.rows import pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 
 NO_SPLIT = -1
@@ -20,9 +22,27 @@ KINDS = ("entities", "concepts", "relations", "assertions", "typings", "subsumpt
 
 @final
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Asserted facts: what the sources say, without what follows from it (see `tarbox.kb.closure`).
+class Inferred:
+    """Which of some facts no source states, and what they follow from.
 
+    The flags [A], [T] and [S] are true where an assertion, a typing, a subsumption is inferred. `axioms` reads the
+    axioms when it is called; `mode` is that of `--infer`. With these, what follows from a part of the facts can be
+    inferred again (`tarbox.kb.reasoning.inference`).
+    """
+
+    mode: str
+    axioms: Callable[[], tuple[Axiom, ...]]
+    assertions: Flags
+    typings: Flags
+    subsumptions: Flags
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known: the facts that the sources state, and those that were inferred, which `inferred` marks.
+
+    What follows from subsumption alone is not among them (see `tarbox.kb.closure`).
     Assertions `<heads[i], relations[i], tails[i]>` [A] sorted by head, relation, tail; typings (`typed[i]` is an
     instance of `types[i]`) [T] sorted; subsumptions (`subs[i]` is a subclass of `supers[i]`) [S] sorted. No
     duplicates. `splits` [A] holds an index into `SPLITS` or `NO_SPLIT`, from a table's fourth column.
@@ -37,6 +57,7 @@ class Facts:
     subs: Ids
     supers: Ids
     splits: NDArray[np.int8]
+    inferred: Inferred | None = None
 
     @classmethod
     def of(
@@ -50,13 +71,23 @@ class Facts:
         heads, relations, tails = _columns(assertions, 3)
         typed, types = _columns(typings, 2)
         subs, supers = _columns(subsumptions, 2)
-        splits = np.full(len(heads), NO_SPLIT, np.int8)
-        return cls(vocabulary, heads, relations, tails, typed, types, subs, supers, splits)
+        return cls.of_columns(vocabulary, (heads, relations, tails, typed, types, subs, supers))
+
+    @classmethod
+    def of_columns(
+        cls, vocabulary: Vocabulary, columns: Iterable[Any], splits: NDArray[np.int8] | None = None
+    ) -> Facts:
+        """Facts from the seven columns of ids in the order of the fields, sorted already."""
+        heads, relations, tails, typed, types, subs, supers = columns
+        parts = np.full(len(heads), NO_SPLIT, np.int8) if splits is None else splits
+        return cls(vocabulary, heads, relations, tails, typed, types, subs, supers, parts)
 
     def with_assertions(self, keep: Flags) -> Facts:
         """The same facts with the assertions where `keep` [A] is true."""
+        inferred = self.inferred and replace(self.inferred, assertions=self.inferred.assertions[keep])
         return replace(
             self,
+            inferred=inferred,
             heads=self.heads[keep],
             relations=self.relations[keep],
             tails=self.tails[keep],
@@ -65,7 +96,25 @@ class Facts:
 
     def with_typings(self, keep: Flags) -> Facts:
         """The same facts with the typings where `keep` [T] is true."""
-        return replace(self, typed=self.typed[keep], types=self.types[keep])
+        inferred = self.inferred and replace(self.inferred, typings=self.inferred.typings[keep])
+        return replace(self, inferred=inferred, typed=self.typed[keep], types=self.types[keep])
+
+    def with_subsumptions(self, keep: Flags) -> Facts:
+        """The same facts with the subsumptions where `keep` [S] is true."""
+        inferred = self.inferred and replace(self.inferred, subsumptions=self.inferred.subsumptions[keep])
+        return replace(self, inferred=inferred, subs=self.subs[keep], supers=self.supers[keep])
+
+    def about_individuals(self) -> Facts:
+        """The asserted assertions and typings, with all subsumptions: what a split divides."""
+        if self.inferred is None:
+            return self
+        return self.with_assertions(~self.inferred.assertions).with_typings(~self.inferred.typings)
+
+    def asserted(self) -> Facts:
+        """The facts that a source states, alone."""
+        if self.inferred is None:
+            return self
+        return replace(self.about_individuals().with_subsumptions(~self.inferred.subsumptions), inferred=None)
 
     def counts(self) -> dict[str, int]:
         """The six counts of `kb info`."""
@@ -82,3 +131,47 @@ class Facts:
 def _columns(rows: Iterable[tuple[int, ...]], width: int) -> list[Ids]:
     table = np.array(sorted(set(rows)), dtype=np.int32).reshape(-1, width)
     return [np.ascontiguousarray(table[:, i]) for i in range(width)]
+
+
+def join_facts(given: Facts, more: Facts, mode: str, axioms: Callable[[], tuple[Axiom, ...]]) -> Facts:
+    """All facts of both, those of `more` marked as inferred; nothing is in both, and `given` may have such marks."""
+    kinds = len(given.vocabulary.concepts)
+    marks = given.inferred or Inferred(mode, axioms, *(np.zeros(len(c), np.bool_) for c in _one_of_each(given)))
+    names = ("heads", "relations", "tails", "typed", "types", "subs", "supers")
+    both = Facts.of_columns(
+        given.vocabulary,
+        [np.concatenate([getattr(given, name), getattr(more, name)]) for name in names],
+        np.concatenate([given.splits, more.splits]),
+    )
+    starts = pair_keys(both.heads, both.relations, len(given.vocabulary.relations))
+    orders = [
+        np.argsort(keys, kind="stable")
+        for keys in (
+            pair_keys(starts, both.tails, len(given.vocabulary.entities)),
+            pair_keys(both.typed, both.types, kinds),
+            pair_keys(both.subs, both.supers, kinds),
+        )
+    ]
+    flags = [
+        np.append(old, np.ones(len(column), np.bool_))[order]
+        for old, column, order in zip(
+            (marks.assertions, marks.typings, marks.subsumptions), _one_of_each(more), orders, strict=True
+        )
+    ]
+    by_fact, by_typing, by_subsumption = orders
+    return Facts(
+        given.vocabulary,
+        both.heads[by_fact],
+        both.relations[by_fact],
+        both.tails[by_fact],
+        both.typed[by_typing],
+        both.types[by_typing],
+        both.subs[by_subsumption],
+        both.supers[by_subsumption],
+        both.splits[by_fact],
+        Inferred(mode, axioms, *flags),
+    )
+
+
+def _one_of_each(facts: Facts) -> tuple[Ids, Ids, Ids]:
+    return facts.heads, facts.typed, facts.subs

@@ -29,7 +29,8 @@ class Verdict(Enum):
     SYNONYM = "synonym or alternative id"
     IMPORT = "import"
     DEPRECATION = "mark of an obsolete term"
-    APPLIED = "rule that --infer applied"
+    MERGED = "same entities, merged"
+    AXIOM = "part of an axiom"
     LITERAL = "literal value (keep with --literals keep)"
     BLANK = "blank node"
     ANONYMOUS = "anonymous class"
@@ -37,9 +38,7 @@ class Verdict(Enum):
     SCHEMA = "schema of RDF, OWL or OBO"
     OBSOLETE = "about an obsolete term"
     REFLEXIVE = "concept that subsumes itself"
-    INVERSE = "inverse relations (apply with --infer inverse)"
-    SUBPROPERTY = "sub-relations (apply with --infer subproperty)"
-    SAME = "same entities (merge with --infer same)"
+    SAME = "same entities (merge with --merge-same)"
     DEGREE = "entity below --min-degree"
     LITERAL_CLASS = "literal in the place of a name"
     LANGUAGE = "label or synonym in another language (--language)"
@@ -47,9 +46,8 @@ class Verdict(Enum):
     UNUSED = "label or synonym of a name that no fact uses"
 
 
-KEPT: Final = frozenset(list(Verdict)[:10])
+KEPT: Final = frozenset(list(Verdict)[:11])
 _CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
-RULES: Final = {"inverse": Verdict.INVERSE, "subproperty": Verdict.SUBPROPERTY, "same": Verdict.SAME}
 
 
 @final
@@ -59,7 +57,7 @@ class Interpretation:
 
     keep_literals: bool = False
     language: str = "en"
-    infer: frozenset[str] = frozenset()
+    merge_same: bool = False
     min_degree: int = 0
     core: bool = False
 
@@ -161,8 +159,8 @@ def _verdicts(options: Interpretation) -> str:
         Meaning.SYNONYM: f"{texts} ELSE {_CODE[Verdict.SYNONYM]}",
         Meaning.DEPRECATED: f"ELSE {_CODE[Verdict.DEPRECATION]}",
         Meaning.IMPORT: f"ELSE {_CODE[Verdict.IMPORT]}",
-        Meaning.INVERSE: f"{rules} ELSE {_CODE[Verdict.INVERSE]}",
-        Meaning.SUBPROPERTY: f"{rules} ELSE {_CODE[Verdict.SUBPROPERTY]}",
+        Meaning.INVERSE: f"{rules} ELSE {_CODE[Verdict.SCHEMA]}",
+        Meaning.SUBPROPERTY: f"{rules} ELSE {_CODE[Verdict.SCHEMA]}",
         Meaning.SAME: f"{rules} ELSE {_CODE[Verdict.SAME]}",
         Meaning.ANNOTATION: f"ELSE {_CODE[Verdict.ANNOTATION]}",
         Meaning.SCHEMA: f"ELSE {_CODE[Verdict.SCHEMA]}",

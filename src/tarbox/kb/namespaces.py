@@ -13,6 +13,7 @@ from typing import Final
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RDFS: Final = "http://www.w3.org/2000/01/rdf-schema#"
 OWL: Final = "http://www.w3.org/2002/07/owl#"
+XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 SKOS: Final = "http://www.w3.org/2004/02/skos/core#"
 OIO: Final = "http://www.geneontology.org/formats/oboInOwl#"
 OBO: Final = "http://purl.obolibrary.org/obo/"
@@ -108,6 +109,7 @@ METACLASSES: Final[dict[str, Declaration]] = {
     OWL + "DeprecatedClass": Declaration.DEPRECATED,
     OWL + "DeprecatedProperty": Declaration.DEPRECATED,
 }
+DATA_DECLARATIONS: Final = {"data property": OWL + "DatatypeProperty", "datatype": RDFS + "Datatype"}
 TOP: Final = OWL + "Thing"  # an ordinary concept where the data use it as one
 
 

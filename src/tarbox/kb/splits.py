@@ -1,8 +1,9 @@
 """Dividing the facts into what a model learns from and what it is asked about.
 
-Asserted facts are divided, never what follows from them: each graph is closed on its own, so that nothing held out
-can be deduced from what was not. Typings that another typing of the same entity implies are left out beforehand, for
-the same reason. The subsumptions stay whole. Every entity, relation and concept keeps a fact in the training graph.
+Asserted facts are divided, never what follows from them: each graph is closed on its own, and what the axioms imply is
+inferred again from it alone, so that nothing held out can be deduced from what was not. Typings that another typing of
+the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole. Every entity,
+relation and concept keeps a fact in the training graph.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tarbox.core.errors import BenchmarkError
 from tarbox.kb.arrays import Ids
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
+from tarbox.kb.reasoning.inference import infer_again
 
 HELD_OUT: Final = 0.05
 """The share of the facts held out for each of validation and test; the paper's for both together."""
@@ -68,27 +70,31 @@ def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Spl
 
     With `SplitBy.COLUMN` the assertions are divided as the store's split column says; the typings at random.
     """
-    hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
-    asserted = facts.with_typings(hierarchy.most_specific(facts.typed, facts.types))
+    asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 1])
     assertions = _column(asserted) if by is SplitBy.COLUMN else _divide_assertions(asserted, 2, random)
     typings = _divide_typings(asserted, assertions, random)
-    train, valid = (
-        asserted.with_assertions(assertions <= part).with_typings(typings <= part) for part in range(len(SPLITS) - 1)
+    train, valid, test = (
+        infer_again(asserted.with_assertions(assertions <= part).with_typings(typings <= part))
+        for part in range(len(SPLITS))
     )
-    return Split(
-        {"train": SplitStage(train, None), "valid": SplitStage(valid, train), "test": SplitStage(asserted, valid)}
-    )
+    return Split({"train": SplitStage(train, None), "valid": SplitStage(valid, train), "test": SplitStage(test, valid)})
+
+
+def _most_specific(facts: Facts) -> Facts:
+    """What is divided: asserted facts, without typings that another one implies."""
+    asserted = facts.about_individuals()
+    hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
+    return asserted.with_typings(hierarchy.most_specific(asserted.typed, asserted.types))
 
 
 def hold_out(facts: Facts, seed: int, share: float) -> Facts:
-    """The kept facts: without about this share of the assertions and of the most specific typings.
+    """The kept facts: without about this share of the asserted assertions and of the most specific typings.
 
     Every entity, relation and concept keeps a fact, as in a benchmark, but at a cost that is linear: facts are drawn
     all at once, and a name that would be left with none gets one back.
     """
-    hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
-    asserted = facts.with_typings(hierarchy.most_specific(facts.typed, facts.types))
+    asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])
     entities = len(facts.vocabulary.entities)
     kept = _keep_names(_names_of_assertions(asserted), share, random)
@@ -97,7 +103,7 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     connected[asserted.tails[kept]] = True
     typed = np.where(connected[asserted.typed], NOBODY, asserted.typed)
     typings = _keep_names(np.stack([typed, asserted.types + entities], axis=1), share, random)
-    return asserted.with_assertions(kept).with_typings(typings)
+    return infer_again(asserted.with_assertions(kept).with_typings(typings))
 
 
 def _keep_names(names: Ids, share: float, random: np.random.Generator) -> NDArray[np.bool_]:
@@ -117,8 +123,9 @@ def _keep_names(names: Ids, share: float, random: np.random.Generator) -> NDArra
 
 def split_as_paper(facts: Facts, seed: int) -> Split:
     """95/5: assertions alone are held out; validation and test draw from the same whole graph (docs/benchmarks.md)."""
-    parts = _divide_assertions(facts, 1, np.random.default_rng([seed, 1]))
-    train = facts.with_assertions(parts == 0)
+    asserted = facts.about_individuals()
+    parts = _divide_assertions(asserted, 1, np.random.default_rng([seed, 1]))
+    train = infer_again(asserted.with_assertions(parts == 0))
     return Split(
         {"train": SplitStage(train, None), "valid": SplitStage(facts, train), "test": SplitStage(facts, train)}
     )

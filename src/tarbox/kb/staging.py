@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tarbox.core.errors import ConfigError, MissingDependency
 from tarbox.kb.statements import STATEMENTS
@@ -74,8 +75,14 @@ class Staging:
         self.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming")
         self._database.unregister("incoming")
 
-    def add(self, statements: pa.RecordBatch) -> None:
-        """Take in a block of statements."""
+    def add(self, statements: pa.RecordBatch | pa.Table, source: int) -> None:
+        """Take in a block of statements; a blank node is known in its own source only."""
+        for place in (0, 2):
+            blank = pc.starts_with(statements.column(place), "_:")
+            if pc.any(blank).as_py():
+                own = pc.replace_substring(statements.column(place), "_:", f"_:{source}.", max_replacements=1)
+                terms = pc.if_else(blank, own, statements.column(place))
+                statements = statements.set_column(place, STATEMENTS.field(place), terms)
         self._waiting += statements.to_batches() if isinstance(statements, pa.Table) else [statements]
         self._rows += statements.num_rows
         if self._rows >= _FLUSH_ROWS:

@@ -33,10 +33,12 @@ class StoreSummary:
     def to_json(self) -> dict[str, Any]:
         return {
             "counts": self.manifest["counts"],
+            "axioms": self.manifest.get("axioms", {}),
             "content_hash": self.manifest["content_hash"],
             "vocabulary_hash": self.manifest["vocabulary_hash"],
             "rejected": self.manifest["rejected"],
             "report": self.manifest.get("report", {}),
+            "inference": self.manifest.get("inference", {}),
             "sources": self.manifest["sources"],
             "options": self.manifest["options"],
             "closure": self.closure,
@@ -52,7 +54,12 @@ class StoreSummary:
     def rows(self) -> Iterator[tuple[str, str]]:
         """(what, value) as a person reads them."""
         for name in KINDS:
-            yield name, f"{self.manifest['counts'][name]:,}"
+            more = self.manifest["counts"].get(f"inferred_{name}", 0)
+            yield name, f"{self.manifest['counts'][name]:,}" + (f" asserted, {more:,} inferred" if more else "")
+        axioms = self.manifest.get("axioms", {})
+        if axioms:
+            kinds = ", ".join(f"{kind} {number:,}" for kind, number in axioms.items())
+            yield "axioms", f"{sum(axioms.values()):,}: {kinds}"
         for name, number in self.closure.items():
             yield f"{name} under closure", f"{number:,}"
         yield "assertions per entity", _spread(self.degree)

@@ -7,6 +7,7 @@ or the new one, and whoever has the old one open keeps it.
 
 from __future__ import annotations
 
+import gzip
 import json
 import mmap
 import os
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -22,12 +24,14 @@ import pyarrow as pa
 
 from tarbox.core.errors import StoreDamaged, StoreMissing, StoreVersion
 from tarbox.core.ids import Role
-from tarbox.kb.facts import Facts
+from tarbox.kb.axioms import Axiom, read_axioms
+from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 
 MANIFEST: Final = "manifest.json"
 STORE_FORMAT: Final = "tarbox-store"
 STORE_VERSION: Final = 1
+AXIOMS: Final = "axioms"
 
 _NAMES = pa.schema([("iri", pa.string()), ("label", pa.string())])
 _ID = pa.int32()
@@ -40,6 +44,12 @@ STORE_TABLES: Final[Mapping[str, pa.Schema]] = {
     "typings": pa.schema([("entity", _ID), ("concept", _ID)]),
     "subsumptions": pa.schema([("sub", _ID), ("super", _ID)]),
 }
+INFERRED_TABLES: Final[Mapping[str, pa.Schema]] = {
+    "inferred_assertions": pa.schema([("head", _ID), ("relation", _ID), ("tail", _ID)]),
+    "inferred_typings": STORE_TABLES["typings"],
+    "inferred_subsumptions": STORE_TABLES["subsumptions"],
+}
+"""What follows from the axioms, in the same columns; all of them or none are there."""
 Manifest = dict[str, Any]
 
 
@@ -56,6 +66,12 @@ class Store:
     def vocabulary_hash(self) -> str:
         """The hash that ties runs and benchmarks to the ids of this store."""
         return str(self.manifest["vocabulary_hash"])
+
+    def axioms(self) -> tuple[Axiom, ...]:
+        """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""
+        if AXIOMS not in self.manifest["files"]:
+            return ()
+        return read_axiom_file(self.path / self.manifest["files"][AXIOMS]["name"])
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
@@ -129,7 +145,8 @@ def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
                         f"{folder / entry['name']} is damaged: checksum {found}, written {entry['checksum']}. "
                         "Build the store again."
                     )
-        return map_facts({name: folder / entries[name]["name"] for name in STORE_TABLES})
+        files = {name: folder / entry["name"] for name, entry in entries.items()}
+        return map_facts(files, str(manifest.get("inference", {}).get("mode", "none")))
     except FileNotFoundError:
         return None
 
@@ -139,25 +156,33 @@ def _map_table(file: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-def map_facts(files: Mapping[str, Path]) -> Facts:
-    """The facts in these files, one for each of `STORE_TABLES`, memory-mapped and not verified."""
-    tables = {name: _map_table(file) for name, file in files.items()}
+def read_axiom_file(file: Path) -> tuple[Axiom, ...]:
+    return tuple(read_axioms(gzip.decompress(file.read_bytes()).decode()))
+
+
+def map_facts(files: Mapping[str, Path], mode: str = "none") -> Facts:
+    """The facts in these files, memory-mapped and not verified: those of `STORE_TABLES`, and the inferred ones.
+
+    What was inferred, in this `mode`, is merged with the rest; that copies the columns.
+    """
+    tables = {name: _map_table(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
-    columns = [
-        _numbers(tables[table], column)
-        for table, column in (
-            ("assertions", "head"),
-            ("assertions", "relation"),
-            ("assertions", "tail"),
-            ("typings", "entity"),
-            ("typings", "concept"),
-            ("subsumptions", "sub"),
-            ("subsumptions", "super"),
-            ("assertions", "split"),
-        )
+    facts = Facts.of_columns(vocabulary, _columns(tables, ""), _numbers(tables["assertions"], "split"))
+    if not set(INFERRED_TABLES) <= set(files):
+        return facts
+    columns = _columns({name: _map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")
+    more = Facts.of_columns(vocabulary, columns)
+    return join_facts(facts, more, mode, partial(read_axiom_file, files[AXIOMS]))
+
+
+def _columns(tables: Mapping[str, pa.Table], prefix: str) -> list[Any]:
+    """The seven columns of ids, of asserted or of inferred facts."""
+    return [
+        _numbers(tables[prefix + table], column)
+        for table in ("assertions", "typings", "subsumptions")
+        for column in INFERRED_TABLES[f"inferred_{table}"].names
     ]
-    return Facts(vocabulary, *columns)
 
 
 def _names(role: Role, table: pa.Table) -> Names:

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 URN: Final = "urn:tarbox:"
 XSD_STRING: Final = "http://www.w3.org/2001/XMLSchema#string"
 _IRI_FORBIDDEN = re.compile(r'[\x00-\x20<>"{}|^`\\]')
-_LITERAL = re.compile(r'"(?:[^"\\\n\r]|\\.)*"(?:@[A-Za-z]+(?:-[A-Za-z0-9]+)*|\^\^<[^<>"\s]+>)?')
+_LITERAL = re.compile(r'"(?:[^"\\\n\r]|\\.)*+"(?:@[A-Za-z]+(?:-[A-Za-z0-9]+)*|\^\^<[^<>"\s]+>)?')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,11 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import StoreError
 from tarbox.core.ids import Role
+from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
+    AXIOMS,
+    INFERRED_TABLES,
     MANIFEST,
     STORE_FORMAT,
     STORE_TABLES,
@@ -28,6 +33,7 @@ from tarbox.kb.store import (
     checksum,
     manifest_bytes,
     map_facts,
+    read_axiom_file,
     read_manifest,
 )
 
@@ -43,11 +49,12 @@ class StoreWriter:
         self.scratch = scratch
         self._hashes: dict[str, str] = {}
         self._rows: dict[str, int] = {}
+        self._kinds: Counter[str] = Counter()
         self._vocabulary = hashlib.blake2b(digest_size=16)
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write one table of `STORE_TABLES`; its rows come in the order in which they are stored."""
-        schema = STORE_TABLES[name]
+        """Write one table of the store; its rows come in the order in which they are stored."""
+        schema = {**STORE_TABLES, **INFERRED_TABLES}[name]
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write(batch.cast(schema))
@@ -58,28 +65,56 @@ class StoreWriter:
             if name in (role.plural for role in Role):
                 self._vocabulary.update(f"{name} {content_hash(table.select(['iri']))}\n".encode())
 
-    def facts(self) -> Facts:
-        """The tables written so far, before they are published."""
-        return map_facts({name: self._file(name) for name in STORE_TABLES})
+    def write_axioms(self, lines: Iterable[str]) -> None:
+        """Write axioms, each a line of functional syntax, sorted and distinct; without any there is no file."""
+        digest = hashlib.blake2b(digest_size=16)
+        with self._file(AXIOMS).open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as sink:
+            for line in lines:
+                self._kinds[line.partition("(")[0]] += 1
+                digest.update(written := f"{line}\n".encode())
+                sink.write(written)
+        if self._kinds:
+            self._hashes[AXIOMS] = digest.hexdigest()
+
+    def write_inferred(self, facts: Facts) -> None:
+        """Write what is marked as inferred among the facts, if anything is."""
+        marks = facts.inferred
+        if marks is None or not (marks.assertions.any() or marks.typings.any() or marks.subsumptions.any()):
+            return
+        columns = {
+            "inferred_assertions": [c[marks.assertions] for c in (facts.heads, facts.relations, facts.tails)],
+            "inferred_typings": [c[marks.typings] for c in (facts.typed, facts.types)],
+            "inferred_subsumptions": [c[marks.subsumptions] for c in (facts.subs, facts.supers)],
+        }
+        for name, arrays in columns.items():
+            self.write(name, pa.table(arrays, names=INFERRED_TABLES[name].names).to_batches())
+
+    def facts(self, mode: str = "none") -> Facts:
+        """The tables written so far, before they are published; `mode` as of `map_facts`."""
+        return map_facts({name: self._file(name) for name in self._hashes}, mode)
+
+    def axioms(self) -> tuple[Axiom, ...]:
+        return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()
 
     def publish(self, details: Manifest) -> Manifest:
         """Move the tables into place and replace the manifest; returns the manifest as written."""
         self.path.mkdir(parents=True, exist_ok=True)
         files = {}
-        for name in STORE_TABLES:
+        for name in self._hashes:
             file = self._file(name)
             found = checksum(file)
             size = file.stat().st_size
-            target = f"{name}-{self._hashes[name][:8]}{found}.arrow"
+            target = f"{name}-{self._hashes[name][:8]}{found}{_suffix(name)}"
             _sync(file)
             file.replace(self.path / target)
             files[name] = {"name": target, "checksum": found, "bytes": size}
-        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(STORE_TABLES))
+        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
         manifest: Manifest = {
             **details,
             "format": STORE_FORMAT,
             "version": STORE_VERSION,
             "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
+            **({AXIOMS: dict(sorted(self._kinds.items()))} if self._kinds else {}),
             "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
             "vocabulary_hash": self._vocabulary.hexdigest(),
             "files": files,
@@ -89,7 +124,11 @@ class StoreWriter:
         return read_manifest(self.path)
 
     def _file(self, name: str) -> Path:
-        return self.scratch / f"{name}.arrow"
+        return self.scratch / f"{name}{_suffix(name)}"
+
+
+def _suffix(name: str) -> str:
+    return ".ofn.gz" if name == AXIOMS else ".arrow"
 
 
 @contextmanager
@@ -114,9 +153,18 @@ def writing(path: str | os.PathLike[str]) -> Iterator[StoreWriter]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def write_store(path: str | os.PathLike[str], facts: Facts, details: Manifest | None = None) -> Manifest:
-    """Write `facts` as a store; `details` go into the manifest (options, sources, what was left out)."""
+def write_store(
+    path: str | os.PathLike[str], facts: Facts, details: Manifest | None = None, axioms: Iterable[Axiom] = ()
+) -> Manifest:
+    """Write `facts` as a store; `details` go into the manifest (options, sources, what was left out).
+
+    Inferred facts go to tables of their own, with the axioms that they were inferred from.
+    """
+    every, facts = facts, facts.asserted()
     vocabulary = facts.vocabulary
+    told: Manifest = {}
+    if every.inferred is not None:
+        axioms, told = every.inferred.axioms(), {"inference": {"mode": every.inferred.mode}}
     columns: dict[str, list[Any]] = {
         **{role.plural: [vocabulary.names(role).iris, vocabulary.names(role).labels] for role in Role},
         "synonyms": [vocabulary.synonyms[name] for name in STORE_TABLES["synonyms"].names],
@@ -128,7 +176,9 @@ def write_store(path: str | os.PathLike[str], facts: Facts, details: Manifest | 
         for name, arrays in columns.items():
             table = pa.table(arrays, names=STORE_TABLES[name].names)
             writer.write(name, table.combine_chunks().to_batches())
-        return writer.publish({"options": {}, "sources": [], "rejected": [], **(details or {})})
+        writer.write_axioms(sorted({write_axiom(axiom) for axiom in axioms}))
+        writer.write_inferred(every)
+        return writer.publish({"options": {}, "sources": [], "rejected": [], **told, **(details or {})})
 
 
 def content_hash(table: pa.Table) -> str:
@@ -193,7 +243,7 @@ def _in_use(scratch: Path) -> bool:
 
 def _is_stray(file: Path) -> bool:
     """A file that an interrupted build may have left in a store's folder."""
-    return file.suffix == ".arrow" or file.name.startswith(f".{MANIFEST}.")
+    return file.name.endswith((".arrow", ".ofn.gz")) or file.name.startswith(f".{MANIFEST}.")
 
 
 def _only_strays(folder: Path) -> bool:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tarbox.core.errors import QueryError, QueryTooLarge
+from tarbox.execution.interpreter import SixNodes
 from tarbox.query.algebra import Direction
 
 MAX_ALTERNATIVES: Final = 1024
@@ -38,7 +39,7 @@ class Conjunctive(Protocol[S]):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Alternatives(Generic[S]):
+class Alternatives(SixNodes, Generic[S]):
     """An algebra over tuples of what `single` gives a meaning to."""
 
     single: Conjunctive[S]

@@ -30,7 +30,7 @@ from torch import Tensor
 from tarbox.core.errors import QueryError, StoreDamaged
 from tarbox.core.ids import Level
 from tarbox.models.learning.seam import Learner, RunContext, TrainingData
-from tarbox.query.algebra import Concept, Exists, Not, Or, Query, slots, walk
+from tarbox.query.algebra import AtLeast, Concept, DataRange, Exists, HasSelf, Not, Or, Query, slots, walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,9 +53,19 @@ class Task(Enum):
 
 ALL_TASKS = frozenset(Task)
 WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {Not: "negation ('not')", Or: "disjunction ('or')", Concept: "concepts inside a query", Exists: "relations"}
+    {
+        Not: "negation ('not')",
+        Or: "disjunction ('or')",
+        Concept: "concepts inside a query",
+        Exists: "relations",
+        AtLeast: "counts ('min', 'max', 'exactly')",
+        HasSelf: "'Self'",
+        DataRange: "ranges of literals",
+    }
 )
 """How a message calls the kinds of node that a model may lack."""
+BEYOND_SETS: Final[frozenset[type[Any]]] = frozenset({AtLeast, HasSelf, DataRange})
+"""What no model of the literature has a meaning for: single facts and values are not in its sets."""
 
 
 @final
@@ -81,6 +91,7 @@ class Trainable(torch.nn.Module, Learner):
     """
 
     tasks: ClassVar[frozenset[Task]]
+    lacks: frozenset[type[Any]] = BEYOND_SETS
     sizes: Sizes
 
     def __init__(self, sizes: Sizes) -> None:
@@ -121,9 +132,11 @@ class Trainable(torch.nn.Module, Learner):
         """Raise where the model lacks a meaning for a node; `name` is what the message calls the model."""
         lacking = {type(node): None for node in walk(shape) if type(node) in self.lacks}
         if lacking:
+            from tarbox.models.registry import name_of
+
             words = " and ".join(WORDS[kind] for kind in lacking)
             raise QueryError(
-                f"{name or type(self).__name__} does not support {words}. "
+                f"{name or name_of(type(self))} does not support {words}. "
                 f"Leave it out, or ask a model that has: {', '.join(models_with(frozenset(lacking)))}."
             )
 

@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
-from tarbox.execution.interpreter import evaluate
+from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.models.alternatives import Alternatives, least, refuse_concept
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.gamma import features, log_beta
@@ -185,7 +185,7 @@ class BetaAttention(nn.Module):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Distributions:
+class _Distributions(SixNodes):
     """The meaning of the nodes as parameters [B, 2D]; unions by De Morgan's law, where no DNF is asked for."""
 
     model: Beta

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.execution.interpreter import evaluate
+from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.execution.rows import EVERYTHING
 from tarbox.models.base import Columns, Model, Sizes, Task, columns, on_device
 from tarbox.models.complex import Complex, ComplexConfig
@@ -87,6 +87,7 @@ class Cqd(Model):
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] degrees, a block of queries at a time."""
+        self.require(shape)
         ids = on_device(ids_BS, self.links.nodes.device)
         rows = max(1, _SCORES_AT_A_TIME // (self.config.beam * max(self.sizes.entities, 1)))
         with torch.no_grad():
@@ -120,7 +121,7 @@ class Cqd(Model):
 
 @final
 @dataclass(frozen=True, slots=True)
-class BeamAlgebra:
+class BeamAlgebra(SixNodes):
     """Fuzzy sets [B, E] of entities."""
 
     links: Complex

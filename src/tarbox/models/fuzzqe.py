@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.execution.interpreter import evaluate
+from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.models.alternatives import refuse_concept
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.fuzzy import T_NORMS, Logic, complement
@@ -176,7 +176,7 @@ def _product_dtype(values: Tensor) -> torch.dtype:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sets:
+class _Sets(SixNodes):
     """The meaning of the nodes as degrees [B, D]."""
 
     model: FuzzQe

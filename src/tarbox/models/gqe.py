@@ -23,7 +23,7 @@ from tarbox.core.config import check_settings
 from tarbox.core.errors import QueryError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
-from tarbox.models.base import Columns, EntityModel, Sizes, columns
+from tarbox.models.base import BEYOND_SETS, Columns, EntityModel, Sizes, columns
 from tarbox.models.pairs import l1_pairs
 from tarbox.models.translation import InvariantAttention
 from tarbox.query.algebra import Direction, Not, Query
@@ -63,7 +63,7 @@ class Gqe(EntityModel):
 
     Config: ClassVar[type[GqeConfig]] = GqeConfig
     recipe: ClassVar[str | None] = "gqe"
-    lacks: frozenset[type[Any]] = frozenset({Not})
+    lacks: frozenset[type[Any]] = BEYOND_SETS | {Not}
 
     def __init__(self, config: GqeConfig, sizes: Sizes) -> None:
         super().__init__(sizes)

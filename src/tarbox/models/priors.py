@@ -2,7 +2,8 @@
 
 The prior of a candidate is its frequency at the end of the query's last relation: in how many assertions of that
 relation the candidate, or for a concept an instance of it under closure, stands where the answers stand. Over `and`
-priors are multiplied, over `or` added; negated branches are ignored. It is one more algebra for the one interpreter.
+priors are multiplied, over `or` added; negated branches and data ranges are ignored. It is one more algebra for the one
+interpreter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.arrays import Doubles, Ids
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.query.algebra import Direction, Query, slots
+from tarbox.query.algebra import DataRange, Direction, Query, slots
 
 _GREATEST: Final = 1e150
 """The greatest product of frequencies."""
@@ -113,7 +114,16 @@ class PriorAlgebra:
     def concept(self, name: str) -> Prior:
         return lambda: self.priors.of_concepts(self.columns[name])
 
+    def literals(self, wanted: DataRange) -> Prior:  # noqa: ARG002
+        return None
+
     def exists(self, relation: str, direction: Direction, operand: Prior) -> Prior:  # noqa: ARG002
+        return self.has_self(relation)
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: Prior) -> Prior:  # noqa: ARG002
+        return self.has_self(relation)
+
+    def has_self(self, relation: str) -> Prior:
         return lambda: self.priors.of_relations(self.columns[relation])
 
     def intersection(self, operands: Sequence[Prior]) -> Prior:

@@ -24,7 +24,7 @@ from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError, QueryError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
-from tarbox.models.base import Columns, EntityModel, Sizes, columns
+from tarbox.models.base import BEYOND_SETS, Columns, EntityModel, Sizes, columns
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import box_distances, box_pairs
 from tarbox.models.translation import InvariantAttention, xavier
@@ -68,7 +68,7 @@ class Q2b(EntityModel):
 
     Config: ClassVar[type[Q2bConfig]] = Q2bConfig
     recipe: ClassVar[str | None] = "q2b"
-    lacks: frozenset[type[Any]] = frozenset({Not})
+    lacks: frozenset[type[Any]] = BEYOND_SETS | {Not}
 
     def __init__(self, config: Q2bConfig, sizes: Sizes) -> None:
         super().__init__(sizes)

@@ -19,6 +19,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from tarbox.execution.interpreter import SixNodes
 from tarbox.models.base import Columns
 from tarbox.models.fuzzy import Logic, complement
 from tarbox.query.algebra import Direction
@@ -189,7 +190,7 @@ class Embeddings:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class FuzzyAlgebra:
+class FuzzyAlgebra(SixNodes):
     """The meaning of a query as a fuzzy set (Section 3.2), for a batch whose ids `columns` holds by placeholder."""
 
     columns: Columns

@@ -113,6 +113,7 @@ class Tar(Model):
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N]: Eq. 12 or a dot product for concepts; Eq. 14 or a degree of membership for entities."""
+        self.require(shape)
         with torch.no_grad():
             ids = on_device(ids_BS, self.entities.device)
             if level is Level.CONCEPT:

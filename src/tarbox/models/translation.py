@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from tarbox.core.errors import QueryError
+from tarbox.execution.interpreter import SixNodes
 from tarbox.models.alternatives import limit_alternatives
 from tarbox.models.base import Columns
 from tarbox.models.sets import Embeddings
@@ -110,7 +111,7 @@ UNIONS: Final[Mapping[str, Union]] = MappingProxyType(
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class TranslationAlgebra:
+class TranslationAlgebra(SixNodes):
     """The meaning of a query without negation as vectors, for a batch whose ids `columns` holds by placeholder."""
 
     columns: Columns

@@ -1,12 +1,15 @@
-"""A query is data: six frozen kinds of node, and what can be done to any tree of them.
+"""A query is data: nine frozen kinds of node, and what can be done to any tree of them.
 
 A query means a (fuzzy) set of entities; `tarbox.execution` gives the meaning, once for all algebras. Names in a query
 are terms as the knowledge base writes them: an IRI stands bare, a literal in its quoted N-Triples form.
 
 A *shape* is a query without its names: placeholders stand in their place (`?e1`, `?c1`, `?r1`; one for every
 occurrence, counted per role in slot order). Its relation placeholders stand for *directed* relations, so every
-`Exists` of a shape is `FORWARD` and the direction travels with the name, in the `Slot`. Thus `2p` is one shape for
-four combinations of directions, and a batch of queries of one shape is a table with one column per slot.
+`Exists` and `AtLeast` of a shape is `FORWARD` and the direction travels with the name, in the `Slot`. Thus `2p` is one
+shape for four combinations of directions, and a batch of queries of one shape is a table with one column per slot.
+
+Numbers and data ranges are part of the shape: they name nothing. `only`, `max` and `exactly` are no kinds of their own;
+`tarbox.query.restrictions` reads them out of a tree.
 
 Slot order is depth first, a node's own name before its operands, operands from left to right: the order in which the
 names stand in Manchester syntax. It depends on the structure alone.
@@ -69,6 +72,39 @@ class Exists:
 
 @final
 @dataclass(frozen=True, slots=True)
+class AtLeast:
+    """{x | relation(x, y) for `count` or more y in operand}; `count` is 2 or more, since `Exists` says one."""
+
+    count: int
+    relation: str
+    direction: Direction
+    operand: Query
+
+    def __post_init__(self) -> None:
+        if self.count < 2:
+            raise QueryError(f"AtLeast needs a count of 2 or more, got {self.count}; Exists means 1")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HasSelf:
+    """{x | relation(x, x)}; both directions of a relation mean the same here."""
+
+    relation: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataRange:
+    """The literals of a datatype, an IRI, that every facet allows: ``(">=", literal)`` and the like
+    (`tarbox.query.ranges` says which literals are in it)."""
+
+    datatype: str
+    facets: tuple[tuple[str, str], ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class And:
     """What is in every operand; there are two or more."""
 
@@ -97,7 +133,7 @@ class Not:
     operand: Query
 
 
-Query: TypeAlias = Entity | Concept | Exists | And | Or | Not
+Query: TypeAlias = Entity | Concept | DataRange | Exists | AtLeast | HasSelf | And | Or | Not
 
 
 @final
@@ -126,9 +162,9 @@ def disjunction(operands: Sequence[Query]) -> Query:
 def operands(query: Query) -> tuple[Query, ...]:
     """The direct operands, left to right; leaves have none."""
     match query:
-        case Entity() | Concept():
+        case Entity() | Concept() | DataRange() | HasSelf():
             return ()
-        case Exists(operand=operand) | Not(operand=operand):
+        case Exists(operand=operand) | AtLeast(operand=operand) | Not(operand=operand):
             return (operand,)
         case And(operands=several) | Or(operands=several):
             return several
@@ -139,10 +175,12 @@ def operands(query: Query) -> tuple[Query, ...]:
 def with_operands(query: Query, replaced: Sequence[Query]) -> Query:
     """The same node over other operands, as many as it has."""
     match query:
-        case Entity() | Concept():
+        case Entity() | Concept() | DataRange() | HasSelf():
             return query
         case Exists(relation=relation, direction=direction):
             return Exists(relation, direction, replaced[0])
+        case AtLeast(count=count, relation=relation, direction=direction):
+            return AtLeast(count, relation, direction, replaced[0])
         case Not():
             return Not(replaced[0])
         case And():
@@ -153,13 +191,13 @@ def with_operands(query: Query, replaced: Sequence[Query]) -> Query:
             assert_never(query)
 
 
-def walk(query: Query) -> Iterator[Query]:
-    """Every node in slot order: a node before its operands, operands from left to right."""
+def walk(query: Query, parts: Callable[[Query], tuple[Query, ...]] = operands) -> Iterator[Query]:
+    """Every node in slot order: a node before its operands, operands from left to right; `parts` says which it has."""
     stack = [query]
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(operands(node)))
+        stack.extend(reversed(parts(node)))
 
 
 def size(query: Query) -> int:
@@ -187,23 +225,27 @@ def slots(query: Query) -> tuple[Slot, ...]:
                 found.append(Slot(Role.ENTITY, name))
             case Concept(name):
                 found.append(Slot(Role.CONCEPT, name))
-            case Exists(relation, direction):
+            case Exists(relation, direction) | AtLeast(_, relation, direction):
                 found.append(Slot(Role.RELATION, relation, direction))
-            case And() | Or() | Not():
+            case HasSelf(relation):
+                found.append(Slot(Role.RELATION, relation, Direction.FORWARD))
+            case DataRange() | And() | Or() | Not():
                 pass
             case _:
                 assert_never(node)
     return tuple(found)
 
 
-def fold(query: Query, combine: Callable[[Query, list[T]], T]) -> T:
-    """The value of the root, where `combine` makes a node's value from the node and its operands' values.
+def fold(
+    query: Query, combine: Callable[[Query, list[T]], T], parts: Callable[[Query], tuple[Query, ...]] = operands
+) -> T:
+    """The value of the root, where `combine` makes a node's value from the node and the values of its `parts`.
 
     Bottom-up and without recursion: safe at any depth.
     """
     values: list[T] = []
-    for node in reversed(list(walk(query))):  # operands come before their node, the first of them last
-        values.append(combine(node, [values.pop() for _ in operands(node)]))
+    for node in reversed(list(walk(query, parts))):  # operands come before their node, the first of them last
+        values.append(combine(node, [values.pop() for _ in parts(node)]))
     return values.pop()
 
 
@@ -218,7 +260,11 @@ def rename(query: Query, name: Callable[[Role, str], str]) -> Query:
                 return Concept(name(Role.CONCEPT, old))
             case Exists(old, direction):
                 return Exists(name(Role.RELATION, old), direction, parts[0])
-            case And() | Or() | Not():
+            case AtLeast(count, old, direction):
+                return AtLeast(count, name(Role.RELATION, old), direction, parts[0])
+            case HasSelf(old):
+                return HasSelf(name(Role.RELATION, old))
+            case DataRange() | And() | Or() | Not():
                 return with_operands(node, parts)
             case _:
                 assert_never(node)
@@ -275,7 +321,12 @@ def _fill(shape: Query, fillers: Iterator[Slot]) -> Query:
         case Exists(operand=operand):
             slot = next(fillers)
             return Exists(slot.name, slot.direction or Direction.FORWARD, _fill(operand, fillers))
-        case And() | Or() | Not():
+        case AtLeast(count=count, operand=operand):
+            slot = next(fillers)
+            return AtLeast(count, slot.name, slot.direction or Direction.FORWARD, _fill(operand, fillers))
+        case HasSelf():
+            return HasSelf(next(fillers).name)
+        case DataRange() | And() | Or() | Not():
             return with_operands(shape, [_fill(operand, fillers) for operand in operands(shape)])
         case _:
             assert_never(shape)

@@ -18,7 +18,22 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, assert_never, final
 
 from tarbox.core.errors import QueryError, QueryTooLarge, SourceError
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, conjunction, disjunction
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+    conjunction,
+    disjunction,
+)
+from tarbox.query.render import render
 
 Structure: TypeAlias = "str | tuple[Structure, ...]"
 Grounding: TypeAlias = "int | tuple[Grounding, ...]"
@@ -143,6 +158,8 @@ def _encode(
             return "e", _id(name, entities)
         case Concept(name):
             raise QueryError(f"the concept {name} has no form in a KGReasoning query; it knows entities only")
+        case DataRange() | AtLeast() | HasSelf():
+            raise QueryError(f"{render(query)} has no form in a KGReasoning query")
         case Exists(relation, direction, operand):
             return _operate(_encode(operand, entities, relations), "r", _id((relation, direction), relations))
         case Not(operand):

@@ -1,21 +1,24 @@
 """A query as a picture, in the manner of the paper's Figure 2.
 
-Circles are entities and variables, squares are concepts. The query reads from left to right: named things stand on
-the left, the answer, with a double outline, on the right. An arrow points as the assertion does, from its first to
-its second entity. Intersection, union and complement are circles with ∧, ∨ and ¬.
+Circles are entities and variables, squares are concepts and data ranges. The query reads from left to right: named
+things stand on the left, the answer, with a double outline, on the right. An arrow points as the assertion does, from
+its first to its second entity; a restriction other than `some` is said beside the relation. Intersection, union and
+complement are circles with ∧, ∨ and ¬.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never, final
+from typing import Final, final
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
 from tarbox.core.ids import Role
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, depth, operands
+from tarbox.query.algebra import And, Concept, DataRange, Direction, Entity, HasSelf, Not, Or, Query
+from tarbox.query.ranges import write_range
 from tarbox.query.render import Naming, render
+from tarbox.query.restrictions import Restriction, restriction, said_operands
 
 RADIUS: Final = 15
 RING: Final = 5
@@ -48,6 +51,18 @@ _STYLE: Final = """
 }""".strip().replace("\n", "")
 
 
+_LOOKS: Final[Mapping[type[Query], tuple[str, str]]] = {
+    Entity: ("entity", ""),
+    Concept: ("concept", ""),
+    DataRange: ("concept", ""),
+    HasSelf: ("variable", "\N{CLOCKWISE OPEN CIRCLE ARROW}"),
+    And: ("variable", "\N{LOGICAL AND}"),
+    Or: ("variable", "\N{LOGICAL OR}"),
+    Not: ("complement", "\N{NOT SIGN}"),
+}
+"""(style, sign) of the nodes that are no restriction."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class _Node:
@@ -65,7 +80,7 @@ def draw(query: Query, naming: Naming, description: str = "") -> str:
     `description` is what a screen reader says; by default the query's text.
     """
     root, rows = _place(query, 0, 0)
-    columns = _columns(root, depth(query), naming)
+    columns = _columns(root, 1 + max(node.level for node in _all(root)), naming)
     width, height = columns[0] + RADIUS + RING + MARGIN, 2 * (MARGIN + RADIUS + RING) + (rows - 1) * ROW
     said = description or render(query, naming)
     return "".join(
@@ -84,7 +99,7 @@ def _place(query: Query, level: int, row: int) -> tuple[_Node, int]:
     """The node with all below it, and how many rows they take; leaves take one each, from the top."""
     placed: list[_Node] = []
     taken = 0
-    for operand in operands(query):
+    for operand in said_operands(query):
         node, rows = _place(operand, level + 1, row + taken)
         placed.append(node)
         taken += rows
@@ -97,15 +112,11 @@ def _columns(root: _Node, levels: int, naming: Naming) -> list[float]:
     gaps = [float(COLUMN_GAP)] * levels
     names = [0.0] * levels
     for node in _all(root):
-        match node.query:
-            case Exists(relation):
-                gaps[node.level] = max(gaps[node.level], _width(naming(Role.RELATION, relation)) + 44)
-            case Entity() | Concept():
-                names[node.level] = max(names[node.level], _width(_name(node.query, naming)) + RADIUS + RING + 5)
-            case And() | Or() | Not():
-                pass
-            case _:
-                assert_never(node.query)
+        said = restriction(node.query)
+        if said is not None:
+            gaps[node.level] = max(gaps[node.level], _width(_relation(said, naming)) + 44)
+        elif not node.children:
+            names[node.level] = max(names[node.level], _width(_name(node.query, naming)) + RADIUS + RING + 5)
     offsets = [0.0]
     for gap in gaps[:-1]:
         offsets.append(offsets[-1] + gap + 2 * RADIUS)
@@ -117,17 +128,16 @@ def _edges(root: _Node, columns: Sequence[float], naming: Naming) -> list[str]:
     drawn: list[str] = []
     for node in _all(root):
         for child in node.children:
-            start, end = _point(child, columns), _point(node, columns)
-            forward = isinstance(node.query, Exists) and node.query.direction is Direction.FORWARD
-            drawn.append(_line(start, end, node, forward))
-            if isinstance(node.query, Exists):
-                label = _short(naming(Role.RELATION, node.query.relation))
+            start, end, said = _point(child, columns), _point(node, columns), restriction(node.query)
+            drawn.append(_line(start, end, node, said))
+            if said is not None:
+                label = _short(_relation(said, naming))
                 x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2 - 11
                 drawn.append(f'<text class="tb-relation" x="{x:.1f}" y="{y:.1f}">{escape(label)}</text>')
     return drawn
 
 
-def _line(start: tuple[float, float], end: tuple[float, float], node: _Node, forward: bool) -> str:
+def _line(start: tuple[float, float], end: tuple[float, float], node: _Node, said: Restriction | None) -> str:
     """A line between the rims of two nodes; a relation has an arrow head at one end."""
     (x1, y1), (x2, y2) = start, end
     length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 1.0)
@@ -135,9 +145,9 @@ def _line(start: tuple[float, float], end: tuple[float, float], node: _Node, for
     rim = RADIUS + (RING if node.level == 0 else 1)
     x1, y1, x2, y2 = x1 + dx * (RADIUS + 2), y1 + dy * (RADIUS + 2), x2 - dx * rim, y2 - dy * rim
     path = f'<path class="tb-edge" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>'
-    if not isinstance(node.query, Exists):
+    if said is None:
         return path
-    x, y, dx, dy = (x1, y1, -dx, -dy) if forward else (x2, y2, dx, dy)
+    x, y, dx, dy = (x1, y1, -dx, -dy) if said.direction is Direction.FORWARD else (x2, y2, dx, dy)
     left, right = (x - 9 * dx - 4.5 * dy, y - 9 * dy + 4.5 * dx), (x - 9 * dx + 4.5 * dy, y - 9 * dy - 4.5 * dx)
     head = f"M{x:.1f} {y:.1f}L{left[0]:.1f} {left[1]:.1f}L{right[0]:.1f} {right[1]:.1f}Z"
     return path + f'<path class="tb-arrow" d="{head}"/>'
@@ -153,7 +163,7 @@ def _shapes(root: _Node, columns: Sequence[float], naming: Naming) -> list[str]:
             drawn.append(_outline("answer", kind == "concept", x, y, RADIUS + RING))
         if sign:
             drawn.append(f'<text class="tb-sign" x="{x:.1f}" y="{y:.1f}">{sign}</text>')
-        if isinstance(node.query, Entity | Concept):
+        if not node.children:
             name = escape(_name(node.query, naming))
             drawn.append(f'<text class="tb-name" x="{x - RADIUS - RING - 5:.1f}" y="{y:.1f}">{name}</text>')
     return drawn
@@ -168,21 +178,9 @@ def _outline(style: str, square: bool, x: float, y: float, half: int) -> str:
 
 def _look(node: _Node) -> tuple[str, str]:
     """(style, sign) of a node; the answer of a relation is a question mark, other variables are empty."""
-    match node.query:
-        case Entity():
-            return "entity", ""
-        case Concept():
-            return "concept", ""
-        case Exists():
-            return "variable", "?" if node.level == 0 else ""
-        case And():
-            return "variable", "\N{LOGICAL AND}"
-        case Or():
-            return "variable", "\N{LOGICAL OR}"
-        case Not():
-            return "complement", "\N{NOT SIGN}"
-        case _:
-            assert_never(node.query)
+    if restriction(node.query) is not None:
+        return "variable", "?" if node.level == 0 else ""
+    return _LOOKS[type(node.query)]
 
 
 def _all(root: _Node) -> list[_Node]:
@@ -196,8 +194,23 @@ def _point(node: _Node, columns: Sequence[float]) -> tuple[float, float]:
     return columns[node.level], MARGIN + RADIUS + RING + node.row * ROW
 
 
-def _name(query: Entity | Concept, naming: Naming) -> str:
-    return _short(naming(Role.ENTITY if isinstance(query, Entity) else Role.CONCEPT, query.name))
+def _name(leaf: Query, naming: Naming) -> str:
+    match leaf:
+        case Entity(name):
+            return _short(naming(Role.ENTITY, name))
+        case Concept(name):
+            return _short(naming(Role.CONCEPT, name))
+        case DataRange():
+            return _short(write_range(leaf))
+        case HasSelf(relation):
+            return _short(naming(Role.RELATION, relation))
+        case _:
+            return ""
+
+
+def _relation(said: Restriction, naming: Naming) -> str:
+    relation = naming(Role.RELATION, said.relation)
+    return relation if said.word == "some" else f"{relation} ({said.said})"
 
 
 def _short(text: str) -> str:

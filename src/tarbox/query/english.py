@@ -10,20 +10,37 @@ that ...", or after "at which" instead of "that": "at which works a Person that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
-from typing import assert_never, final
+from typing import Final, assert_never, final
 
 from tarbox.core.ids import Role
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+    conjunction,
+    disjunction,
+)
 from tarbox.query.names import ANYTHING, OWL_THING
 from tarbox.query.phrases import RelationPhrase
+from tarbox.query.ranges import say_range
 from tarbox.query.render import Naming, is_enumeration
+from tarbox.query.restrictions import restriction
 from tarbox.query.rewrites import plain
 from tarbox.query.words import article, is_plural
 
-THAT = "that"
+THAT: Final = "that"
+_ONLY: Final = "nothing but "
 
 
 class _Quantifier(Enum):
@@ -86,13 +103,16 @@ class _Speaker:
                 return self._naming(Role.ENTITY, name)
             case Concept():
                 return self._noun(query, quantifier)
-            case Or(several) if all(isinstance(operand, Entity | Concept) for operand in several):
+            case DataRange():
+                kind, facets = say_range(query)
+                return _member(kind, quantifier) + facets
+            case Or(several) if all(isinstance(operand, Entity | Concept | DataRange) for operand in several):
                 return _join([self.phrase(operand, quantifier) for operand in several], "or")
-            case And(several):
+            case And(several) if restriction(query) is None:
                 head = next((part for part in several if isinstance(part, Concept)), Concept(ANYTHING))
                 rest = [part for part in several if part is not head]
                 return f"{self._noun(head, quantifier)} {self._relative(rest, 'and')}"
-            case Exists() | Not() | Or():
+            case Exists() | AtLeast() | HasSelf() | Not() | And() | Or():
                 return f"{quantifier.value[1]} {self._that(query)}"
             case _:
                 assert_never(query)
@@ -100,12 +120,12 @@ class _Speaker:
     def clause(self, query: Query) -> _Clause:
         """What is true of a member."""
         match query:
-            case Entity() | Concept():
+            case Entity() | Concept() | DataRange():
                 return _Clause(self._being(query))
-            case Exists():
-                return self._relation(query)
-            case Not(Exists() as inner):
-                return self._relation(inner, positive=False)
+            case AtLeast() | Not(AtLeast()):
+                return self._counted(query)
+            case Exists() | HasSelf() | Not(Exists() | HasSelf()):
+                return self._related(query)
             case Not(inner):
                 return _Clause(self._being(inner, "is not"))
             case Or() if is_enumeration(query):
@@ -117,6 +137,8 @@ class _Speaker:
 
     def _joined(self, query: And | Or) -> _Clause:
         """Clauses within clauses: "either uses A or works at B"."""
+        if restriction(query) is not None:
+            return self._counted(query)
         joined = self._relative(query.operands, "and" if isinstance(query, And) else "or")
         word = "both" if isinstance(query, And) else "either"
         if joined.relative != THAT:
@@ -128,28 +150,53 @@ class _Speaker:
             return f"{verb} {say_member(self._naming(Role.CONCEPT, query.name))}"
         return f"{verb} {self.phrase(query, _Quantifier.SOME)}"
 
-    def _relation(self, query: Exists, positive: bool = True) -> _Clause:
+    def _related(self, query: Query) -> _Clause:
+        """What a relation leads to: something, not anything, nothing but something, itself."""
+        match query:
+            case HasSelf(relation) | Not(HasSelf(relation)):
+                phrase = RelationPhrase.of(self._naming(Role.RELATION, relation))
+                return _Clause(phrase.say("itself", isinstance(query, HasSelf)))
+            case Not(Exists() as inner):
+                only = _denied(inner.operand)
+                if only is not None:
+                    return self._relation(replace(inner, operand=only), lead=_ONLY)
+                return self._relation(inner, positive=False)
+            case Exists():
+                return self._relation(query)
+            case _:
+                raise AssertionError("neither a relation nor its denial")
+
+    def _counted(self, query: Query) -> _Clause:
+        """How many: "uses a Technique (at least 2 of them)"."""
+        said = restriction(query)
+        assert said is not None, "a count is a restriction"
+        how = {"min": "at least {} of them", "exactly": "exactly {} of them", "max": "at most {} of them, or none"}
+        clause = self._relation(Exists(said.relation, said.direction, said.operand))
+        return replace(clause, text=f"{clause.text} ({how[said.word].format(said.count)})")
+
+    def _relation(self, query: Exists, positive: bool = True, lead: str = "") -> _Clause:
+        """`lead` stands before what the relation leads to."""
         phrase = RelationPhrase.of(self._naming(Role.RELATION, query.relation))
         turn = self._forward if query.direction is Direction.FORWARD else self._inverse
-        return turn(phrase, query.operand, positive)
+        return turn(phrase, query.operand, positive, lead)
 
-    def _forward(self, phrase: RelationPhrase, operand: Query, positive: bool) -> _Clause:
+    def _forward(self, phrase: RelationPhrase, operand: Query, positive: bool, lead: str = "") -> _Clause:
         """What a thing has or does: "works at a University", "has an author that ..."."""
         quantifier = _Quantifier.SOME if positive else _Quantifier.ANY
-        other, long = self.phrase(operand, quantifier), _is_long(operand)
-        if phrase.noun and _needs_clause(phrase, operand):
+        other, long = lead + self.phrase(operand, quantifier), _is_long(operand)
+        if phrase.noun and not lead and _needs_clause(phrase, operand):
             some = phrase.say_of_some("" if positive else "any", positive)
             return _Clause(f"{some} {self._that(operand)}", long=True)
         if phrase.names_noun and long:
             return _Clause(f"{phrase.verb if positive else phrase.denied} as {phrase.noun} {other}", long=True)
         return _Clause(phrase.say(other, positive), long=long)
 
-    def _inverse(self, phrase: RelationPhrase, operand: Query, positive: bool) -> _Clause:
+    def _inverse(self, phrase: RelationPhrase, operand: Query, positive: bool, lead: str = "") -> _Clause:
         """What is done to a thing: "Google uses", "is used by a Company that ...", "is the author of a Book"."""
         quantifier = _Quantifier.SOME if positive else _Quantifier.ANY
-        other, long = self.phrase(operand, quantifier), _is_long(operand)
+        other, long = lead + self.phrase(operand, quantifier), _is_long(operand)
         if phrase.part:
-            return self._forward(RelationPhrase.of_noun(phrase.part), operand, positive)
+            return self._forward(RelationPhrase.of_noun(phrase.part), operand, positive, lead)
         if phrase.noun and phrase.preposition:
             done = phrase.invert(other) if long else f"{other} {phrase.predicate}"
             being = f"is {'' if positive else 'not '}{article(phrase.noun)} {phrase.noun}"
@@ -170,6 +217,8 @@ class _Speaker:
 
     def _that(self, query: Query) -> str:
         """A query as clauses behind a noun."""
+        if isinstance(query, And) and restriction(query) is not None:
+            return str(self._counted(query))
         match query:
             case Or(several) if not is_enumeration(query):
                 return str(self._relative(several, "or"))
@@ -179,7 +228,15 @@ class _Speaker:
                 return str(self.clause(query))
 
     def _relative(self, queries: Sequence[Query], word: str) -> _Clause:
-        return _relative([self.clause(query) for query in queries], word)
+        """Clauses joined by a word; of a conjunction, two that count the same are said as one."""
+        said: list[_Clause] = []
+        rest = list(queries)
+        while rest:
+            pair = And((rest[0], rest[1])) if word == "and" and len(rest) > 1 else None
+            exact = pair is not None and restriction(pair) is not None
+            said.append(self._counted(pair) if pair is not None and exact else self.clause(rest[0]))
+            rest = rest[2 if exact else 1 :]
+        return _relative(said, word)
 
 
 def _member(name: str, quantifier: _Quantifier) -> str:
@@ -194,9 +251,21 @@ def _member(name: str, quantifier: _Quantifier) -> str:
     return f"{article(name) if quantifier is _Quantifier.SOME else determiner} {name}"
 
 
+def _denied(query: Query) -> Query | None:
+    """What a query says is not so, where it says nothing else: `not A or not B` denies `A and B`."""
+    match query:
+        case Not(operand):
+            return operand
+        case And(several) | Or(several) if all(isinstance(part, Not) for part in several):
+            inner = [part.operand for part in several if isinstance(part, Not)]
+            return disjunction(inner) if isinstance(query, And) else conjunction(inner)
+        case _:
+            return None
+
+
 def _is_long(query: Query) -> bool:
     """Whether the phrase for a query has a clause in it."""
-    return not (isinstance(query, Entity | Concept) or is_enumeration(query))
+    return not (isinstance(query, Entity | Concept | DataRange) or is_enumeration(query))
 
 
 def _needs_clause(phrase: RelationPhrase, operand: Query) -> bool:

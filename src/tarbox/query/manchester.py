@@ -4,9 +4,12 @@
 
     query       := conjunction ("or" conjunction)*
     conjunction := primary (("and" | "that") primary)*
-    primary     := "not" primary | relation "some" primary | relation "value" entity | atom
-    relation    := name | "inverse" name | "inverse" "(" name ")"
-    atom        := concept | "{" entity ("," entity)* "}" | "(" query ")"
+    primary     := "not" primary | relation ("some" | "only") primary | relation "value" entity | relation "Self"
+                 | relation ("min" | "max" | "exactly") number [primary] | atom
+    relation    := name | "inverse" relation | "(" relation ")"
+    atom        := concept | "{" entity ("," entity)* "}" | "(" query ")" | range
+    range       := datatype ["[" facet value ("," facet value)* "]"]
+    facet       := ">=" | ">" | "<=" | "<"
 
 A chain of one operator makes one node; parentheses make nodes of their own, so that every tree has a text
 (`tarbox.query.render` writes it). The parser keeps its own stack: no text can exhaust Python's.
@@ -20,26 +23,30 @@ from typing import Final, NoReturn, TypeAlias, final
 
 from tarbox.core.errors import NameLookupError, NotAnswerable, QuerySyntaxError, QueryTooLarge
 from tarbox.core.ids import Role
-from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query, conjunction, disjunction
-from tarbox.query.names import FULL_IRIS, XSD, Resolver, expand
+from tarbox.query.algebra import (
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    HasSelf,
+    Not,
+    Query,
+    conjunction,
+    disjunction,
+    size,
+)
+from tarbox.query.names import ANYTHING, FULL_IRIS, WELL_KNOWN, XSD, Name, NameForm, Resolver, expand
+from tarbox.query.ranges import DATATYPES, FACETS, example_of, facet_literal, is_datatype, is_ordered
+from tarbox.query.restrictions import COUNTS, restrict
 from tarbox.query.tokens import Token, TokenKind, tokenize
 
-ANSWERABLE: Final = (
-    "answerable are: concept names, {entity, ...}, 'relation some ...', 'relation value entity', 'inverse relation', "
-    "'and', 'or', 'not'"
-)
-_OPERAND: Final = "a concept, a relation with 'some' or 'value', 'not', '{' or '('"
-_REASONS: Final = {
-    "only": "'only' (a universal restriction) is not answerable",
-    "min": "'min' (a cardinality) is not answerable",
-    "max": "'max' (a cardinality) is not answerable",
-    "exactly": "'exactly' (a cardinality) is not answerable",
-    "self": "'Self' (a reflexive restriction) is not answerable",
-}
-_INSTEAD: Final = {
-    "only": "; 'not (p some (not C))' says that no known p leads outside C",
-    "min": "; 'p some C' says at least one",
-}
+_OPERAND: Final = "a concept, a relation with 'some', 'value' or the like, 'not', '{' or '('"
+_AFTER_RELATION: Final = "'some', 'only', 'value', 'min', 'max', 'exactly' or 'Self'"
+_RESTRICTIONS: Final = frozenset(["some", "only", "value", "self", *COUNTS])
+_LEVELS: Final = {"only": 3, "max": 2, "exactly": 3}
+"""How many levels the tree of a restriction has, where they are more than one."""
+_MOST: Final = 1_000_000
+"""The greatest number after `min`, `max` and `exactly`."""
 
 
 @final
@@ -64,8 +71,10 @@ class _Negation:
 @final
 @dataclass(frozen=True, slots=True)
 class _Restriction:
+    word: str
     relation: str
     direction: Direction
+    count: int = 0
 
 
 _Prefix: TypeAlias = _Negation | _Restriction
@@ -90,7 +99,7 @@ def parse(text: str, resolver: Resolver = FULL_IRIS, limits: Limits = DEFAULT_LI
     """The query that `text` writes; `resolver` says what its names stand for.
 
     Raises `QuerySyntaxError` with the place and what was expected there (also for unknown and ambiguous names, with
-    the candidates), `NotAnswerable` for the rest of Manchester syntax, `QueryTooLarge` beyond the limits.
+    the candidates), `NotAnswerable` for facets without an order, `QueryTooLarge` beyond the limits.
 
     >>> parse("not {<urn:a>}")
     Not(operand=Entity(name='urn:a'))
@@ -141,27 +150,77 @@ class _Parser:
                 return self._add(self._read_concept(token), 1)
 
     def _read_restriction(self, token: Token) -> Query | None:
-        """Reads ``p some`` (a prefix of what follows) or ``p value i`` (then the entity is returned)."""
-        direction = Direction.INVERSE if token.keyword == "inverse" else Direction.FORWARD
-        named = self._read_inverted() if direction is Direction.INVERSE else token
+        """Reads ``p some`` and the like, a prefix of what follows, or a whole restriction: then what it is of."""
+        named, direction = self._read_relation(token)
         relation = self._resolve(Role.RELATION, named)
         word = self._take()
-        self._groups[-1].prefixes.append(_Restriction(relation, direction))
+        if word.keyword == "self":
+            self._count()
+            return HasSelf(relation)
+        if word.keyword not in _RESTRICTIONS:
+            self._reject(word, f"{_AFTER_RELATION} after the relation")
+        count = self._read_number(word) if word.keyword in COUNTS else 0
+        self._groups[-1].prefixes.append(_Restriction(word.keyword, relation, direction, count))
         if word.keyword == "value":
             return self._read_entity()
-        if word.keyword != "some":
-            self._reject(word, "'some' or 'value' after the relation")
+        if word.keyword in COUNTS and not self._begins_operand():
+            self._count()
+            return Concept(ANYTHING)
         return None
 
-    def _read_inverted(self) -> Token:
+    def _read_relation(self, token: Token) -> tuple[Token, Direction]:
+        """The name of a relation that may be inverted, more than once and in parentheses."""
+        direction, opened = Direction.FORWARD, 0
+        while token.keyword == "inverse" or token.is_mark("("):
+            if token.keyword == "inverse":
+                direction = direction.opposite
+            else:
+                opened += 1
+            token = self._take()
+        for _ in range(opened):
+            closing = self._take()
+            if not closing.is_mark(")"):
+                self._reject(closing, "')' after the inverted relation")
+        return token, direction
+
+    def _read_number(self, word: Token) -> int:
         token = self._take()
-        if not token.is_mark("("):
-            return token
-        named = self._take()
-        closing = self._take()
-        if not closing.is_mark(")"):
-            self._reject(closing, "')' after the inverted relation")
-        return named
+        if token.kind is not TokenKind.WORD or not (token.value.isascii() and token.value.isdigit()):
+            self._reject(token, f"a number after '{word.keyword}', such as {word.keyword} 2")
+        if len(token.value) > 7 or int(token.value) > _MOST:
+            raise QuerySyntaxError(f"a number after '{word.keyword}' is at most {_MOST:,}", self._text, token.start)
+        return int(token.value)
+
+    def _begins_operand(self) -> bool:
+        """Whether the next token begins an operand; after a number there may be none."""
+        token = self._next
+        return token.keyword in ("not", "inverse") or (
+            token.is_mark("(") or token.is_mark("{") or (token.name is not None and not token.keyword)
+        )
+
+    def _read_range(self, token: Token, datatype: str) -> Query:
+        """A datatype with its facets, each a bound."""
+        self._count()
+        facets: list[tuple[str, str]] = []
+        if self._next.is_mark("["):
+            if not is_ordered(datatype):
+                ordered = "numbers, floats, dates, times with a date, years and months of a year have one"
+                raise NotAnswerable(f"'{token.value}' has no order to compare by: {ordered}", self._text, token.start)
+            while not self._take().is_mark("]"):  # first '[', then ','
+                facets.append(self._read_facet(datatype))
+                if not (self._next.is_mark(",") or self._next.is_mark("]")):
+                    self._reject(self._next, "',' or ']'")
+        return DataRange(datatype, tuple(facets))
+
+    def _read_facet(self, datatype: str) -> tuple[str, str]:
+        sign, token = self._take(), self._take()
+        if sign.kind is not TokenKind.MARK or sign.value not in FACETS:
+            self._reject(sign, "a facet: '>=', '>', '<=' or '<' before a value")
+        value = facet_literal(token.value, datatype) if token.kind in (TokenKind.WORD, TokenKind.LITERAL) else None
+        if value is None:
+            name = datatype.removeprefix(XSD)
+            self._reject(token, f"a value of {name} after '{sign.value}', such as {example_of(datatype)}")
+        return sign.value, value
 
     def _read_set(self) -> tuple[Query, int]:
         members = [self._read_entity()]
@@ -188,10 +247,24 @@ class _Parser:
             self._reject(token, _OPERAND)
         if token.kind is TokenKind.LITERAL:
             self._reject(token, f"{_OPERAND}; a literal stands after 'value' or in braces")
-        if token.kind is TokenKind.WORD and (expand(token.value, {"xsd": XSD}) or self._next.is_mark("[")):
-            self._refuse(token, "data ranges are not answerable; a literal is: 'relation value \"1977\"^^xsd:gYear'")
+        datatype = self._datatype(token)
+        if datatype is not None:
+            return self._read_range(token, datatype)
         self._count()
         return Concept(self._resolve(Role.CONCEPT, token))
+
+    def _datatype(self, token: Token) -> str | None:
+        """The datatype that a name is: one of XML Schema's in full, or its last word where no concept has that name."""
+        known = expand(token.value, WELL_KNOWN) if token.kind is TokenKind.WORD else token.value
+        if token.kind in (TokenKind.WORD, TokenKind.IRI) and known is not None and is_datatype(known):
+            return known
+        if token.kind is not TokenKind.WORD or token.value not in DATATYPES:
+            return None
+        try:
+            self._resolver.resolve(Role.CONCEPT, Name(NameForm.WORD, token.value))
+        except NameLookupError:
+            return XSD + token.value
+        return XSD + token.value if self._next.is_mark("[") else None
 
     def _read_operator(self) -> None:
         token = self._take()
@@ -236,22 +309,21 @@ class _Parser:
         group = self._groups[-1]
         while group.prefixes:
             prefix = group.prefixes.pop()
-            self._count()
-            depth = self._deeper(depth)
+            for _ in range(_LEVELS.get(prefix.word, 1) if isinstance(prefix, _Restriction) else 1):
+                self._count()
+                depth = self._deeper(depth)
             match prefix:
                 case _Negation():
                     query = Not(query)
-                case _Restriction(relation, direction):
-                    query = Exists(relation, direction, query)
+                case _Restriction(word, relation, direction, count):
+                    for _ in range(size(query) if word == "exactly" else 0):  # which has its operand twice
+                        self._count()
+                    query = restrict(word, relation, direction, query, count)
         group.conjuncts.append((query, depth))
 
     def _is_relation(self, token: Token) -> bool:
-        """Whether what follows a name makes it a relation; refuses the restrictions that have no answer."""
-        if token.name is None or token.keyword:
-            return False
-        if self._next.keyword in _REASONS:
-            self._refuse(self._next, _REASONS[self._next.keyword] + _INSTEAD.get(self._next.keyword, ""))
-        return self._next.keyword in ("some", "value")
+        """Whether what follows a name makes it a relation."""
+        return token.name is not None and not token.keyword and self._next.keyword in _RESTRICTIONS
 
     def _resolve(self, role: Role, token: Token) -> str:
         name = token.name
@@ -282,11 +354,4 @@ class _Parser:
         raise QueryTooLarge(f"the query is nested more than {self._limits.depth:,} levels deep, the limit")
 
     def _reject(self, token: Token, expected: str) -> NoReturn:
-        if token.keyword in _REASONS:
-            self._refuse(token, _REASONS[token.keyword] + _INSTEAD.get(token.keyword, ""))
-        if token.is_mark("["):
-            self._refuse(token, "data ranges are not answerable")
         raise QuerySyntaxError(f"expected {expected}, found {token.describe()}", self._text, token.start)
-
-    def _refuse(self, token: Token, reason: str) -> NoReturn:
-        raise NotAnswerable(f"{reason}; {ANSWERABLE}", self._text, token.start)

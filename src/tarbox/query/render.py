@@ -8,17 +8,21 @@ from typing import TypeAlias, assert_never
 from tarbox.core.ids import Role
 from tarbox.query.algebra import (
     And,
+    AtLeast,
     Concept,
+    DataRange,
     Direction,
     Entity,
     Exists,
+    HasSelf,
     Not,
     Or,
     Query,
     fold,
     is_placeholder,
-    operands,
 )
+from tarbox.query.ranges import write_range
+from tarbox.query.restrictions import Restriction, restriction, said_operands
 
 Naming: TypeAlias = Callable[[Role, str], str]
 
@@ -38,7 +42,7 @@ def render(query: Query, naming: Naming = full_name) -> str:
     >>> render(Not(Exists("urn:p", Direction.INVERSE, Entity("urn:a"))))
     'not (inverse <urn:p> value <urn:a>)'
     """
-    return fold(query, lambda node, texts: _text(node, texts, naming))
+    return fold(query, lambda node, texts: _text(node, texts, naming), said_operands)
 
 
 def is_enumeration(query: Query) -> bool:
@@ -47,14 +51,15 @@ def is_enumeration(query: Query) -> bool:
 
 
 def _text(node: Query, texts: list[str], naming: Naming) -> str:
-    parts = list(zip(operands(node), texts, strict=True))
+    said = restriction(node)
+    if said is not None:
+        return _restriction(said, texts[0], naming)
+    parts = list(zip(said_operands(node), texts, strict=True))
     match node:
-        case Entity(name):
-            return f"{{{naming(Role.ENTITY, name)}}}"
-        case Concept(name):
-            return naming(Role.CONCEPT, name)
-        case Exists():
-            return _restriction(node, texts[0], naming)
+        case Entity() | Concept() | DataRange() | HasSelf():
+            return _leaf(node, naming)
+        case Exists() | AtLeast():
+            raise AssertionError("each of them is a restriction")
         case Not(operand):
             return f"not {_primary(operand, texts[0])}"
         case And():
@@ -66,12 +71,24 @@ def _text(node: Query, texts: list[str], naming: Naming) -> str:
             assert_never(node)
 
 
-def _restriction(node: Exists, text: str, naming: Naming) -> str:
-    inverse = "inverse " if node.direction is Direction.INVERSE else ""
-    relation = inverse + naming(Role.RELATION, node.relation)
-    if isinstance(node.operand, Entity):
-        return f"{relation} value {naming(Role.ENTITY, node.operand.name)}"
-    return f"{relation} some {_primary(node.operand, text)}"
+def _leaf(node: Entity | Concept | DataRange | HasSelf, naming: Naming) -> str:
+    match node:
+        case Entity(name):
+            return f"{{{naming(Role.ENTITY, name)}}}"
+        case Concept(name):
+            return naming(Role.CONCEPT, name)
+        case DataRange():
+            return write_range(node)
+        case HasSelf(relation):
+            return f"{naming(Role.RELATION, relation)} Self"
+
+
+def _restriction(said: Restriction, text: str, naming: Naming) -> str:
+    inverse = "inverse " if said.direction is Direction.INVERSE else ""
+    relation = inverse + naming(Role.RELATION, said.relation)
+    if said.word == "some" and isinstance(said.operand, Entity):
+        return f"{relation} value {naming(Role.ENTITY, said.operand.name)}"
+    return f"{relation} {said.said} {_primary(said.operand, text)}"
 
 
 def _braced(texts: list[str]) -> str:
@@ -80,9 +97,9 @@ def _braced(texts: list[str]) -> str:
 
 
 def _conjunct(query: Query, text: str) -> str:
-    return text if isinstance(query, Not) else _primary(query, text)
+    return text if isinstance(query, Not) and restriction(query) is None else _primary(query, text)
 
 
 def _primary(query: Query, text: str) -> str:
-    atom = isinstance(query, Entity | Concept) or is_enumeration(query)
+    atom = isinstance(query, Entity | Concept | DataRange) or is_enumeration(query)
     return text if atom else f"({text})"

@@ -13,9 +13,12 @@ from typing import Final, TypeAlias, assert_never
 from tarbox.core.errors import QueryTooLarge
 from tarbox.query.algebra import (
     And,
+    AtLeast,
     Concept,
+    DataRange,
     Entity,
     Exists,
+    HasSelf,
     Not,
     Or,
     Query,
@@ -36,15 +39,15 @@ _Clause: TypeAlias = tuple[Query, ...]
 def negation_normal_form(query: Query) -> Query:
     """The query with `Not` on entities, concepts and restrictions only, by De Morgan's laws.
 
-    A negated restriction stays: its dual would be a universal one, which the algebra does not have.
+    A negated restriction stays: the algebra has no node for its dual, a universal one.
     """
 
     def both(node: Query, parts: list[tuple[Query, Query]]) -> tuple[Query, Query]:
         """The node and its complement, each in normal form."""
         match node:
-            case Entity() | Concept():
+            case Entity() | Concept() | DataRange() | HasSelf():
                 return node, Not(node)
-            case Exists():
+            case Exists() | AtLeast():
                 restricted = with_operands(node, [parts[0][0]])
                 return restricted, Not(restricted)
             case Not():
@@ -60,7 +63,8 @@ def negation_normal_form(query: Query) -> Query:
 
 
 def disjunctive_normal_form(query: Query, limit: int = MAX_CLAUSES) -> Query:
-    """The query with `Or` at the root only: restrictions distribute over it, also under negation.
+    """The query with `Or` at the root only: restrictions distribute over it, also under negation. Counts do not:
+    what stands in an `AtLeast` stays.
 
     Raises `QueryTooLarge` where more than `limit` clauses would be needed: their number can grow exponentially.
     """
@@ -88,7 +92,7 @@ def canonical(query: Query) -> Query:
 
 def _simplified(node: Query, parts: list[Query], ordered: bool) -> Query:
     match node:
-        case Entity() | Concept() | Exists():
+        case Entity() | Concept() | DataRange() | HasSelf() | Exists() | AtLeast():
             return with_operands(node, parts)
         case Not():
             inner = parts[0]
@@ -131,7 +135,7 @@ def _without_absorbed(parts: Sequence[Query], dual: type[And] | type[Or]) -> lis
 def _clauses(query: Query, positive: bool, limit: int) -> list[_Clause]:
     """The conjunctions whose union is the query, or its complement."""
     match query:
-        case Entity() | Concept():
+        case Entity() | Concept() | DataRange() | HasSelf() | AtLeast():
             return [(query if positive else Not(query),)]
         case Exists(relation, direction, operand):
             inner = [Exists(relation, direction, conjunction(c)) for c in _clauses(operand, True, limit)]

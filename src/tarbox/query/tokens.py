@@ -81,6 +81,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_FACET = re.compile(r"(?P<mark>[<>]=?)")
 _UNFINISHED = {
     "'": "this label has no closing quotation mark",
     '"': "this literal has no closing quotation mark",
@@ -90,13 +91,17 @@ _UNFINISHED = {
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """The tokens of `text` and an `END`. Raises `QuerySyntaxError` at a character that begins none."""
-    position = _end_of_space(text, 0)
+    """The tokens of `text` and an `END`. Raises `QuerySyntaxError` at a character that begins none.
+
+    Between square brackets ``<`` and ``>`` compare; elsewhere they stand around an IRI.
+    """
+    position, facets = _end_of_space(text, 0), False
     while position < len(text):
-        found = _TOKEN.match(text, position)
+        found = (_FACET.match(text, position) if facets else None) or _TOKEN.match(text, position)
         if found is None:
             reason = _UNFINISHED.get(text[position], f"a name cannot begin with {text[position]!r}")
             raise QuerySyntaxError(reason, text, position)
+        facets = found.group() == "[" or (facets and found.group() != "]")
         yield _token(found, text)
         position = _end_of_space(text, found.end())
     yield Token(TokenKind.END, "", len(text))

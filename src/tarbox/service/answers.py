@@ -60,6 +60,20 @@ class ConceptAnswer:
         return descriptive_score(self.coverage, self.specificity)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A class expression that describes a set of entities: its text and English, how many entities it has, and how it
+    fits, as of a concept (`ConceptAnswer`)."""
+
+    expression: str
+    english: str
+    count: int
+    coverage: float
+    specificity: float
+    p_value: float
+
+
 def descriptive_score(coverage: float, specificity: float) -> float:
     """Coverage times specificity: how much, on average, membership in the concept tells about an answer.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
+from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import Facts, Ids
 from tarbox.query.algebra import Query
 from tarbox.query.drawing import draw
@@ -28,6 +29,7 @@ from tarbox.service.answers import (
     Answers,
     ConceptAnswer,
     EntityAnswer,
+    Expression,
     to_frame,
 )
 from tarbox.service.collections import Thing, Things, tables
@@ -55,8 +57,16 @@ class KnowledgeBase:
     (['Search'], ['Technique'])
     """
 
-    def __init__(self, facts: Facts, title: str = "this knowledge base", index: Index | None = None) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        title: str = "this knowledge base",
+        index: Index | None = None,
+        axioms: Callable[[], tuple[Axiom, ...]] = tuple,
+    ) -> None:
         self.facts = facts
+        self.axioms = axioms
+        self.of_classes = False
         self._given = index
         self.title = title
         self.resolver = VocabularyResolver(facts.vocabulary, title)
@@ -65,11 +75,23 @@ class KnowledgeBase:
         self.relations = Things(Role.RELATION, facts.vocabulary, self.resolver)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> KnowledgeBase:
-        """The knowledge base in a store that `tarbox kb build` wrote."""
+    def load(cls, path: str | os.PathLike[str], classes: bool | None = None) -> KnowledgeBase:
+        """The knowledge base in a store that `tarbox kb build` wrote.
+
+        With `classes`, answers are its classes, with what axioms say of all their members (`tarbox.kb.class_view`):
+        so it is unless told otherwise where the store has no individuals. `of_classes` says whether it is so.
+        """
         from tarbox.kb.store import open_store
 
-        return cls(open_store(path).facts, Path(path).name)
+        store = open_store(path)
+        counts = store.facts.counts()
+        if not (counts["concepts"] and not counts["entities"] if classes is None else classes):
+            return cls(store.facts, Path(path).name, axioms=store.axioms)
+        from tarbox.kb.class_view import class_view
+
+        kb = cls(class_view(store.facts, store.axioms()), Path(path).name, axioms=store.axioms)
+        kb.of_classes = True
+        return kb
 
     @cached_property
     def index(self) -> Index:
@@ -144,6 +166,29 @@ class KnowledgeBase:
         extra = {"correction": "Benjamini-Hochberg", "tests": len(tested), "population": instances.typed_entities()}
         sizes_of = AnswerCounts(len(members)), AnswerCounts(len(ordered))
         return Answers(listed, self.list_entities(members), ordered, *sizes_of, extra)
+
+    def express(self, entities: Iterable[str], k: int | None = 10, without: Query | None = None) -> list[Expression]:
+        """The best short class expressions for a list of entities (IRIs, labels or other names), at most `k`.
+
+        They are found by beam search (`tarbox.service.expression_search`); single concepts, which `describe_set`
+        has, are not among them, nor is the query `without` and its parts.
+        """
+        from tarbox.service.expression_search import search_expressions
+
+        members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
+        found = search_expressions(self.index, members, [] if without is None else [without])
+        most = np.log2(max(self.index.entities, 2))
+        return [
+            Expression(
+                self.render(each.query),
+                self.describe(each.query),
+                len(each.extension),
+                each.inside / max(len(members), 1),
+                float(np.log2(self.index.entities / len(each.extension)) / most),
+                each.p_value,
+            )
+            for each in found[: check_count(k)]
+        ]
 
     def assertions(self, about: str | None = None) -> Iterator[tuple[Thing, Thing, Thing]]:
         """(head, relation, tail) of every assertion, or of those that name the entity `about`."""

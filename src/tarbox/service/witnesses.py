@@ -25,7 +25,19 @@ from tarbox.core.ids import Role
 from tarbox.execution.graph import Graph, Index
 from tarbox.execution.rows import EVERYTHING, directed, name_id
 from tarbox.kb.facts import Facts, Ids
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+)
 from tarbox.service.proofs import FactLookup, Traced, contains
 
 
@@ -112,7 +124,7 @@ class Walk:
     def _below(self, part: Traced, entity: int) -> Iterator[tuple[Traced, int]]:
         """Adds the step of one part, and gives the parts and entities to visit next."""
         match part.query:
-            case Entity():
+            case Entity() | DataRange():
                 self.named.update([entity] if part.has(entity) else [])
             case Concept(name):
                 concept = name_id(Role.CONCEPT, name, self.index.facts.vocabulary)
@@ -120,6 +132,10 @@ class Walk:
                     self.type(entity, concept)
             case Exists():
                 yield from self._follow(part, part.query, entity)
+            case AtLeast(count):
+                yield from self._follow(part, part.query, entity, count)
+            case HasSelf(name):
+                self._loop(name_id(Role.RELATION, name, self.index.facts.vocabulary), entity)
             case And():
                 yield from ((operand, entity) for operand in part.parts)
             case Or():
@@ -129,33 +145,47 @@ class Walk:
             case _:
                 assert_never(part.query)
 
-    def _follow(self, part: Traced, query: Exists, entity: int) -> Iterator[tuple[Traced, int]]:
+    def _follow(
+        self, part: Traced, query: Exists | AtLeast, entity: int, count: int = 1
+    ) -> Iterator[tuple[Traced, int]]:
+        """The steps to `count` witnesses: known ones, then the likeliest."""
         relation = name_id(Role.RELATION, query.relation, self.index.facts.vocabulary)
         operand, way = part.parts[0], directed(relation, query.direction.opposite)
         near = neighbours(self.index.graph, entity, way)
         fit = [other for other in near.tolist() if operand.has(other)]
-        chosen = None if fit else self._predict(operand, way, entity)
-        witness, degree = (fit[0], None) if fit else chosen or self._stand_in(operand, near)
-        if witness is None:
-            return
-        head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
-        known = contains(near, witness)
-        self._add(AssertionStep(head, relation, tail, known, max(len(fit) - 1, 0), 1.0 if known else degree))
-        yield operand, witness
+        witnesses: list[tuple[int, float | None]] = [(other, None) for other in fit[:count]]
+        witnesses += self._predict(operand, way, entity, fit, count - len(witnesses))
+        for witness, degree in witnesses or self._stand_in(operand, near):
+            head, tail = (entity, witness) if query.direction is Direction.FORWARD else (witness, entity)
+            known = contains(near, witness)
+            self._add(AssertionStep(head, relation, tail, known, max(len(fit) - count, 0), 1.0 if known else degree))
+            yield operand, witness
 
-    def _predict(self, operand: Traced, way: int, entity: int) -> tuple[int, float] | None:
-        """The likeliest witness with the probability of the fact; None where none is predicted."""
-        if self.lookup is None or operand.degrees is None:
-            return None
-        return self.lookup.witness(way, entity, operand.degrees)
+    def _loop(self, relation: int, entity: int) -> None:
+        """The step from an entity to itself."""
+        way = directed(relation, Direction.FORWARD)
+        known = contains(neighbours(self.index.graph, entity, way), entity)
+        degree = None if self.lookup is None else self.lookup.probabilities.link(way, entity, entity)
+        self._add(AssertionStep(entity, relation, entity, known, 0, 1.0 if known else degree))
 
-    def _stand_in(self, operand: Traced, near: Ids) -> tuple[int | None, None]:
+    def _predict(
+        self, operand: Traced, way: int, entity: int, known: list[int], count: int
+    ) -> list[tuple[int, float | None]]:
+        """The likeliest `count` witnesses beside the known ones, with the probabilities of the facts."""
+        found: list[tuple[int, float | None]] = []
+        if self.lookup is not None and operand.degrees is not None and count > 0:
+            left = operand.degrees.copy()
+            left[known] = 0.0
+            while len(found) < count and (chosen := self.lookup.witness(way, entity, left)) is not None:
+                found.append(chosen)
+                left[chosen[0]] = 0.0
+        return found
+
+    def _stand_in(self, operand: Traced, near: Ids) -> list[tuple[int, float | None]]:
         """A member of the operand where no neighbour is one; else a neighbour, whose membership is then predicted."""
         members = operand.value.materialise(self.index.entities)
-        for found in (members, near):
-            if len(found):
-                return int(found[0]), None
-        return None, None
+        found: list[tuple[int, float | None]] = [(int(ids[0]), None) for ids in (members, near) if len(ids)]
+        return found[:1]
 
     def _add(self, step: Step) -> None:
         self.steps.setdefault(step)

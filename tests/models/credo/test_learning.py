@@ -222,7 +222,7 @@ def test_little_to_learn_from(name: str, tmp_path: Path) -> None:
             start(tmp_path / "kb", tmp_path / "run", quick_settings())
         return
     start(tmp_path / "kb", tmp_path / "run", quick_settings())
-    reasoner, kb = Reasoner.load(tmp_path / "run"), KnowledgeBase.load(tmp_path / "kb")
+    reasoner, kb = Reasoner.load(tmp_path / "run"), KnowledgeBase.load(tmp_path / "kb", classes=False)
     asked = [f"{{<{iri}>}}" for iri in names("e", len(facts.vocabulary.entities))]
     asked += [f"<{iri}>" for iri in names("c", len(facts.vocabulary.concepts))]
     asked += [f"<{iri}> some owl:Thing" for iri in names("r", len(facts.vocabulary.relations))]
@@ -244,7 +244,7 @@ def test_known_answers_of_a_run_are_exactly_those_of_its_store(seed: int, tmp_pa
     facts = maker.world(uncertain=False, dense=0.6).facts
     write_store(tmp_path / "kb", facts)
     start(tmp_path / "kb", tmp_path / "run", quick_settings("stopping.epochs=1"))
-    reasoner, kb = Reasoner.load(tmp_path / "run"), KnowledgeBase.load(tmp_path / "kb")
+    reasoner, kb = Reasoner.load(tmp_path / "run"), KnowledgeBase.load(tmp_path / "kb", classes=False)
     queries = [maker.query() for _ in range(150)]
     answers = reasoner.answer_many(queries, k=None)
     for query, found in zip(queries, answers, strict=True):

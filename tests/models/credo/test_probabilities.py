@@ -13,8 +13,9 @@ from uncertain import Maker, World
 from tarbox.execution.exact import answer_query
 from tarbox.execution.rows import directed, encode
 from tarbox.models.credo.kernels import project
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, fold, lift, slots
+from tarbox.query.algebra import And, AtLeast, Concept, Direction, Entity, Exists, Not, Or, Query, fold, lift, slots
 from tarbox.query.names import ANYTHING
+from tarbox.query.restrictions import restrict
 
 DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 CLOSE = {"rtol": 1e-4, "atol": 2e-6}
@@ -84,6 +85,49 @@ def test_a_projection_lies_between_its_best_proof_and_the_noisy_or_of_its_proofs
     assert np.all(found <= 1 - none + 1e-6)
     if dependence in (0.0, 1.0):
         assert not differs(found, best if dependence else 1 - none)
+
+
+@many
+@given(seeds, dependences)
+def test_counts_are_tails_of_how_many_fillers_there_are(seed: int, dependence: float) -> None:
+    """By all outcomes of the links, where these are independent; with full dependence the n-th likeliest filler."""
+    maker = Maker(seed, entities=4)
+    world, relation, way = maker.world(dense=1.5), maker.random.randrange(3), maker.random.choice(list(Direction))
+    operand = maker.query(2)
+    members = world.value(operand, dependence).astype(np.float64)
+    before = world.value(Exists(f"urn:r{relation}", way, operand), dependence)
+    for count in (2, 3):
+        found = world.value(AtLeast(count, f"urn:r{relation}", way, operand), dependence)
+        assert np.all(found <= before + 1e-6)
+        before = found
+        for entity in range(world.entities):
+            fillers = [
+                members[near] * degree
+                for (of, head, tail), degree in world.all_links().items()
+                for near, far in [(tail, head) if way is Direction.FORWARD else (head, tail)]
+                if of == relation and far == entity
+            ]
+            tail = sum(
+                np.prod([p if is_one else 1 - p for p, is_one in zip(fillers, outcome, strict=True)])
+                for outcome in product([False, True], repeat=len(fillers))
+                if sum(outcome) >= count
+            )
+            nth = sorted([*fillers, 0, 0, 0], reverse=True)[count - 1]
+            wanted = 1 - (1 - nth) ** dependence * (1 - tail) ** (1 - dependence)
+            assert found[entity] == pytest.approx(wanted, abs=2e-5)
+
+
+@many
+@given(seeds, dependences)
+def test_exactly_is_the_difference_of_two_counts(seed: int, dependence: float) -> None:
+    maker = Maker(seed)
+    world, operand = maker.world(), maker.query(2)
+    given = "urn:r0", Direction.FORWARD, operand
+    two, three = (world.value(restrict("min", *given, count), dependence) for count in (2, 3))
+    assert not differs(world.value(restrict("exactly", *given, 2), dependence), two - three)
+    assert not differs(world.value(And((AtLeast(3, *given), Exists(*given))), dependence), three)
+    both = Or((AtLeast(3, *given), AtLeast(2, *given), Not(Exists(*given))))
+    assert not differs(world.value(both, dependence), 1 - world.value(restrict("exactly", *given, 1), dependence))
 
 
 # Logic

@@ -16,7 +16,7 @@ from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.credo.composition import ProbabilityAlgebra, compose
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, slots
+from tarbox.query.algebra import And, AtLeast, Concept, Direction, Entity, Exists, HasSelf, Not, Or, Query, slots
 from tarbox.query.names import ANYTHING
 
 Links = dict[tuple[int, int, int], float]
@@ -127,6 +127,8 @@ class Maker:
         draw = self.random.random()
         if draw < 0.05:
             return Concept(ANYTHING)
+        if draw < 0.1:
+            return HasSelf(f"urn:r{self.random.randrange(self.sizes[2])}")
         if draw < 0.5 and concepts:
             return Concept(f"urn:c{self.random.randrange(concepts):02}")
         return Entity(f"urn:e{self.random.randrange(entities):02}")
@@ -143,4 +145,6 @@ class Maker:
         return Not(self.query(depth - 1))
 
     def step(self, operand: Query) -> Query:
-        return Exists(f"urn:r{self.random.randrange(self.sizes[2])}", self.random.choice(list(Direction)), operand)
+        relation, way = f"urn:r{self.random.randrange(self.sizes[2])}", self.random.choice(list(Direction))
+        count = self.random.choice([1, 1, 1, 2, 3])
+        return Exists(relation, way, operand) if count == 1 else AtLeast(count, relation, way, operand)

@@ -63,4 +63,6 @@ export const complete = (prefix, role, limit, signal) => request("api/complete",
 
 export const knowledgeBase = () => request("api/kb", {});
 
+export const classDescription = (expression) => request("api/concept", { expression });
+
 export const concept = (iri, signal) => request(`api/concepts/${encodeURIComponent(iri)}`, {}, { signal });

@@ -2,6 +2,7 @@
 
 import { AnswerList, STEP } from "./answers.js";
 import * as api from "./api.js";
+import { Classes } from "./classes.js";
 import { Details } from "./details.js";
 import { byId, counted, element, number } from "./dom.js";
 import { Editor } from "./editor.js";
@@ -30,6 +31,7 @@ const details = new Details({
   asked: (query) => go({ query, chosen: null }),
   closed: () => go({ query: shown.query, chosen: null }),
 });
+const classes = new Classes();
 const lists = Object.fromEntries(
   ["entity", "concept"].map((level) => [
     level,
@@ -155,6 +157,7 @@ function present(grown, before) {
   byId("results").hidden = false;
   byId("summary").textContent = `${found} in ${milliseconds < 10 ? milliseconds.toFixed(1) : number(Math.round(milliseconds))} ms`;
   if (api.isSparql(query)) meaning.show(canonical);
+  classes.show(canonical);
   for (const [level, kind] of [["entity", "entities"], ["concept", "concepts"]]) {
     const focus = grown === level ? firstNew(kind, before) : null;
     lists[level].show(shown.answers[kind], countsOf(kind), Boolean(shown.model), focus);

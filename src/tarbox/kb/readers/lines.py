@@ -39,6 +39,8 @@ _LITERAL: Final = (  # without escapes, its language in the one form that pyoxig
 )
 _WHERE = re.compile(r"^Parser error [^:]*: ")
 _AHEAD: Final = 16
+LONGEST_TERM: Final = 1 << 24
+TOO_LONG: Final = f"a term of more than {LONGEST_TERM:,} bytes, the most that pyoxigraph takes"
 
 
 def read_lines(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
@@ -146,7 +148,7 @@ def _parse_rest(lines: list[tuple[int, bytes]], format: str) -> Piece:
         return Piece(NOTHING)
     try:
         return Piece(batch(*_statements(b"\n".join(text for _, text in lines), format)))
-    except SyntaxError:
+    except (SyntaxError, MemoryError):
         return _parse_each(lines, format)
 
 
@@ -159,6 +161,8 @@ def _parse_each(lines: list[tuple[int, bytes]], format: str) -> Piece:
                 column.extend(found)
         except SyntaxError as error:
             rejected.append((number, readable_reason(error)))
+        except MemoryError:
+            rejected.append((number, TOO_LONG))
     return Piece(batch(*good), rejected)
 
 

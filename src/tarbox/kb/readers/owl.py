@@ -15,22 +15,39 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tarbox.core.errors import SourceError
-from tarbox.kb.namespaces import OWL, RDFS, SUBCLASS, TYPE
+from tarbox.kb.axioms import Axiom, axiom_names
+from tarbox.kb.namespaces import DATA_DECLARATIONS, OIO, OWL, RDF, RDFS, TYPE, XSD
+from tarbox.kb.owl_statements import StatementMaker
+from tarbox.kb.readers.markup import BadMarkup, plain_xml
 from tarbox.kb.sources import Source
 from tarbox.kb.statements import NOTHING, Piece, ReadOptions, in_blocks
 from tarbox.kb.terms import literal
 
 _SERIALIZATIONS: Final = {"functional": "ofn", "owlxml": "owx", "manchester": "omn", "obo": "obo"}
 _DECLARATIONS: Final = {
-    "DeclareClass": "Class",
-    "DeclareNamedIndividual": "NamedIndividual",
-    "DeclareObjectProperty": "ObjectProperty",
-    "DeclareDataProperty": "DatatypeProperty",
-    "DeclareAnnotationProperty": "AnnotationProperty",
-    "DeclareDatatype": "Datatype",
+    "DeclareClass": OWL + "Class",
+    "DeclareNamedIndividual": OWL + "NamedIndividual",
+    "DeclareObjectProperty": OWL + "ObjectProperty",
+    "DeclareDataProperty": OWL + "DatatypeProperty",
+    "DeclareAnnotationProperty": OWL + "AnnotationProperty",
+    "DeclareDatatype": RDFS + "Datatype",
 }
+_OUTSIDE: Final = {
+    "DocIRI": "schema of RDF, OWL or OBO",
+    "OntologyID": "schema of RDF, OWL or OBO",
+    "OntologyAnnotation": "annotation",
+    "SubAnnotationPropertyOf": "annotation",
+    "AnnotationPropertyDomain": "annotation",
+    "AnnotationPropertyRange": "annotation",
+    "Rule": "rule (SWRL)",
+}
+_WORDS: Final = {"InverseObjectProperty": "ObjectInverseOf"}
+_FIELDS: Final = {"from": "source", "to": "target"}
+_NAMES: Final = ("Class", "ObjectProperty", "DataProperty", "Datatype", "NamedIndividual", "AnonymousIndividual")
+_TERMS: Final = frozenset({*_NAMES, "SimpleLiteral", "LanguageLiteral", "DatatypeLiteral", "IRI", "str", "int"})
 _LINE_AND_COLUMN = re.compile(r"line_col: (?:Pos|Span)\(\(?\(?(\d+), (\d+)")
 _STANZA = re.compile(r"^\[", re.M)
+_CLAUSE = re.compile(r"^(id|holds_over_chain|transitive_over):[ \t]*([^!{\n]*?)[ \t\r]*(?:[!{].*)?$", re.M)
 _PLACE = re.compile(r"(?:line |-->\s*)(\d+)")
 
 Statement = tuple[str, str, str]
@@ -83,7 +100,10 @@ def read_owl(source: Source, options: ReadOptions, progress: Callable[[int], Non
             yield Piece(NOTHING, [(stream.lines + 1, f"{stream.failure}; nothing of this file is read")])
             return
     try:
-        text = content.decode()
+        text = (plain_xml(content) if source.format == "owlxml" else content).decode()
+    except BadMarkup as bad:
+        yield Piece(NOTHING, [(bad.line, f"{bad}; nothing of this file is read")])
+        return
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         yield Piece(NOTHING, [(line, "invalid UTF-8; nothing of this file is read")])
@@ -150,74 +170,83 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
     left_out: Counter[str] = Counter()
 
     def statements() -> Iterator[Statement]:
+        maker = StatementMaker()
+        kinds = set[tuple[str, str]]()
         yield iri, TYPE, OWL + "Ontology"
         for annotated in axioms:
             axiom = annotated.component
             kind = type(axiom).__name__
             if kind in _DECLARATIONS:
-                yield _term(axiom.first), TYPE, OWL + _DECLARATIONS[kind]
-                continue
-            make = _AXIOMS.get(kind)
-            made = make(axiom, iri) if make is not None else None
-            if made is None:
-                left_out[f"axiom {kind}"] += 1
+                yield _term(axiom.first), TYPE, _DECLARATIONS[kind]
+            elif kind == "AnnotationAssertion":
+                yield _term(axiom.subject), _term(axiom.ann.ap), _term(axiom.ann.av)
+            elif kind == "Import":
+                yield iri, OWL + "imports", _term(axiom.first)
+            elif kind in _OUTSIDE:
+                left_out[_OUTSIDE[kind]] += 1
             else:
-                yield from made
+                made = axiom_of(axiom)
+                kinds.update(axiom_names(made))
+                yield from maker.statements(made)
+        for chain in _chains(text, axioms) if format == "obo" else ():
+            yield from maker.statements(chain)
+        for kind, name in sorted(kinds):  # RDF tells data from objects by declarations alone
+            if kind in DATA_DECLARATIONS:
+                yield name, TYPE, DATA_DECLARATIONS[kind]
 
     for block in in_blocks(statements()):
         yield Piece(block)
     yield Piece(NOTHING, left_out=dict(left_out))
 
 
-def _sub_class(axiom: Any, _: str) -> list[Statement]:
-    return [(_term(axiom.sub), SUBCLASS, _term(axiom.sup))]
+def _chains(text: str, axioms: Any) -> Iterator[Axiom]:
+    """The chains of OBO's relations, which py-horned-owl passes over; it says which IRI it gave to which id."""
+    said = [one.component for one in axioms if type(one.component).__name__ == "AnnotationAssertion"]
+    iris = {one.ann.av.literal: _term(one.subject) for one in said if _term(one.ann.ap) == OIO + "id"}
+    for stanza in _STANZA.split(text)[1:]:
+        found = _CLAUSE.findall(stanza) if stanza.startswith("Typedef]") else []
+        ids = [value for tag, value in found if tag == "id"]
+        for tag, value in found:
+            chain = value.split() if tag == "holds_over_chain" else [*ids, value]
+            if tag != "id" and len(chain) == 2 and all(id in iris for id in [*ids, *chain]):
+                links = ("ObjectPropertyChain", *(iris[id] for id in chain))
+                yield ("SubObjectPropertyOf", links, iris[ids[0]])
 
 
-def _equivalent_classes(axiom: Any, _: str) -> list[Statement]:
-    first, *others = sorted(_term(expression) for expression in axiom.first)
-    return [(first, OWL + "equivalentClass", other) for other in others]
+def axiom_of(value: Any) -> Axiom:
+    """An axiom or expression of py-horned-owl as a tuple."""
+    kind = type(value).__name__
+    fields = [getattr(value, _FIELDS.get(name, name)) for name in type(value).__match_args__]
+    match kind:
+        case "SubObjectPropertyOf" if isinstance(value.sub, list):
+            return (kind, ("ObjectPropertyChain", *map(_part, value.sub)), _part(value.sup))
+        case "HasKey":
+            data = [type(key).__name__ == "DataProperty" for key in value.vpe]
+            keys = [
+                ("", *(_part(key) for key, d in zip(value.vpe, data, strict=True) if d is which))
+                for which in (False, True)
+            ]
+            return (kind, _part(value.ce), *keys)
+        case "DatatypeRestriction":
+            facets = [part for one in value.second for part in (_facet(one.f), _part(one.l))]
+            return (kind, _part(value.first), *facets)
+        case _:
+            parts = [part for field in fields for part in (field if isinstance(field, list) else [field])]
+            return (_WORDS.get(kind, kind), *map(_part, parts))
 
 
-def _same_individual(axiom: Any, _: str) -> list[Statement]:
-    first, *others = sorted(_term(individual) for individual in axiom.first)
-    return [(first, OWL + "sameAs", other) for other in others]
+def _part(value: Any) -> str | Axiom:
+    return _term(value) if type(value).__name__ in _TERMS else axiom_of(value)
 
 
-def _object_assertion(axiom: Any, _: str) -> list[Statement]:
-    source, target, relation = _term(axiom.source), _term(axiom.target), axiom.ope
-    if type(relation).__name__ == "InverseObjectProperty":
-        return [(target, _term(relation.first), source)]
-    return [(source, _term(relation), target)]
-
-
-def _annotation(axiom: Any, _: str) -> list[Statement]:
-    return [(_term(axiom.subject), _term(axiom.ann.ap), _term(axiom.ann.av))]
-
-
-def _sub_property(axiom: Any, _: str) -> list[Statement] | None:
-    if isinstance(axiom.sub, list) or "Chain" in type(axiom.sub).__name__:
-        return None
-    return [(_term(axiom.sub), RDFS + "subPropertyOf", _term(axiom.sup))]
-
-
-_AXIOMS: Final[dict[str, Callable[[Any, str], list[Statement] | None]]] = {
-    "SubClassOf": _sub_class,
-    "EquivalentClasses": _equivalent_classes,
-    "ClassAssertion": lambda axiom, _: [(_term(axiom.i), TYPE, _term(axiom.ce))],
-    "ObjectPropertyAssertion": _object_assertion,
-    "DataPropertyAssertion": lambda axiom, _: [(_term(axiom.source), _term(axiom.dp), _term(axiom.target))],
-    "AnnotationAssertion": _annotation,
-    "InverseObjectProperties": lambda axiom, _: [(_term(axiom.first), OWL + "inverseOf", _term(axiom.second))],
-    "SubObjectPropertyOf": _sub_property,
-    "SameIndividual": _same_individual,
-    "Import": lambda axiom, ontology: [(ontology, OWL + "imports", _term(axiom.first))],
-}
+def _facet(value: Any) -> str:
+    word = str(value).removeprefix("Facet.")
+    return (RDF if word == "LangRange" else XSD) + word[0].lower() + word[1:]
 
 
 def _term(value: Any) -> str:
-    """A term of ours; a class or property expression that has no name becomes a blank node."""
-    kind = type(value).__name__
-    match kind:
+    """A term of ours."""
+    match type(value).__name__:
         case "SimpleLiteral":
             return literal(value.literal)
         case "LanguageLiteral":
@@ -226,7 +255,7 @@ def _term(value: Any) -> str:
             return literal(value.literal, datatype=str(value.datatype_iri))
         case "AnonymousIndividual":
             return "_:" + str(value.first).removeprefix("_:")
-        case "Class" | "NamedIndividual" | "ObjectProperty" | "DataProperty" | "AnnotationProperty" | "Datatype":
-            return str(value.first)
+        case "IRI" | "str" | "int":
+            return str(value)
         case _:
-            return str(value) if kind in ("IRI", "str") else f"_:{kind}"
+            return str(value.first)

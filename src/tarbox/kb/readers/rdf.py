@@ -8,7 +8,8 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from tarbox.core.errors import ConfigError
-from tarbox.kb.readers.lines import readable_reason
+from tarbox.kb.readers.lines import LONGEST_TERM, TOO_LONG, readable_reason
+from tarbox.kb.readers.markup import BadMarkup, XmlStream
 from tarbox.kb.sources import Source
 from tarbox.kb.statements import NOTHING, STATEMENT_BLOCK, Piece, ReadOptions, batch
 
@@ -18,7 +19,12 @@ _MOST_ERRORS: Final = 1000
 def read_rdf(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
     """Statements up to the first error; from there on, see `_recover`."""
     with source.open() as stream:
-        rows = _rows(_parser(stream, source.format, options.base))
+        try:
+            checked = XmlStream(stream) if source.format == "rdfxml" else None
+        except BadMarkup as bad:
+            yield Piece(NOTHING, [(bad.line, f"{bad}; nothing of this file is read")])
+            return
+        rows = _rows(_parser(checked or stream, source.format, options.base))
         while True:
             block, error = _take(rows)
             progress(stream.position())
@@ -30,6 +36,8 @@ def read_rdf(source: Source, options: ReadOptions, progress: Callable[[int], Non
             if error is not None:
                 break
             if not block.num_rows:
+                if checked is not None and checked.ending:
+                    yield Piece(NOTHING, [(stream.lines + 1, checked.ending)])
                 return
     yield from _recover(source, options, error)
 
@@ -45,6 +53,8 @@ def _take(rows: Iterator[tuple[str, str, str]]) -> tuple[Any, SyntaxError | None
                 break
     except SyntaxError as raised:
         error = raised
+    except MemoryError:
+        error = SyntaxError(TOO_LONG)
     return (batch(*zip(*found, strict=True)) if found else NOTHING), error
 
 
@@ -61,7 +71,7 @@ def _recover(source: Source, options: ReadOptions, error: SyntaxError) -> Iterat
         return
     prologue, line = b"", 1
     for _ in range(_MOST_ERRORS):
-        bad = line + (error.lineno or 1) - 1 - prologue.count(b"\n")
+        bad = line + error.lineno - 1 - prologue.count(b"\n") if error.lineno else _long_line(text, line)
         start, line = _statement_after(text, bad)
         yield Piece(NOTHING, [(bad, readable_reason(error))])
         prologue = _prologue(text[:start])
@@ -87,6 +97,12 @@ def _statement_after(text: bytes, line: int) -> tuple[int, int]:
         if number >= line and ended:
             return offset, number + 1
     return len(text), text.count(b"\n") + 1
+
+
+def _long_line(text: bytes, first: int) -> int:
+    """The first line, from `first` on, that is too long for the parser; the last where none is."""
+    lines = text.splitlines()
+    return next((n for n in range(first, len(lines) + 1) if len(lines[n - 1]) > LONGEST_TERM), len(lines))
 
 
 def _prologue(text: bytes) -> bytes:

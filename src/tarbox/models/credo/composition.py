@@ -1,11 +1,13 @@
 """The probability of a query's answers that follows from facts with probabilities.
 
 A query is evaluated bottom-up over fuzzy sets [B, E] (`ProbabilityAlgebra`): a conjunction is a product, a disjunction
-its dual, `not` the complement, and a projection lies between its best proof and the noisy-or of its proofs. Products
+its dual, `not` the complement, and a projection lies between its best proof and the noisy-or of its proofs; `min n` is
+the tail of the number of believed fillers (the Poisson binomial distribution), between the same two views. Products
 take their operands for independent, which `A and not A` is not, nor `r some A` and `r some B`, which one link may
 prove both. So `compose` first makes a Boolean formula of each conjunction and disjunction. What occurs in it more than
 once is decided case by case (Shannon's expansion); of what one relation leads to, the probability of leading to none of
-several sets is that of not leading to their union, which says how they go together (inclusion and exclusion). Hence
+several sets is that of not leading to their union, which says how they go together (inclusion and exclusion); how many
+fillers one set has is decided case by case, too. Hence
 queries that are equal by logic have equal probabilities, and no answer is likelier than a conjunct (but for three or
 more projections by one relation of fuzzy sets that overlap, where dependence is above 0: rarely, it may be).
 """
@@ -13,9 +15,10 @@ more projections by one relation of fuzzy sets that overlap, where dependence is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -26,7 +29,7 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.arrays import Floats, Ids
 from tarbox.models.credo.probabilities import FactProbabilities
-from tarbox.query.algebra import And, Direction, Or, Query, slots, walk
+from tarbox.query.algebra import And, DataRange, Direction, Or, Query, slots, walk
 
 _CASES: Final = 10
 """The most parts of one formula that are decided case by case; beyond, they count as independent."""
@@ -41,7 +44,7 @@ _ROWS: Final = 32
 @final
 @dataclass(frozen=True, slots=True)
 class ProbabilityAlgebra:
-    """Fuzzy sets [B, E]; `columns` gives the ids [B] of each name.
+    """Fuzzy sets [B, E]; `columns` gives the ids [B] of each name, `ranges` the literals of each data range.
 
     `dependence` says how far the proofs of one projection depend on each other: 1 counts the best of them alone, 0
     all of them as independent. `background`, where it is given, is what an entity counts at least as an operand of the
@@ -54,6 +57,7 @@ class ProbabilityAlgebra:
     shape: tuple[int, int]
     dependence: float = 0.0
     background: Background | None = None
+    ranges: Mapping[DataRange, Ids] = field(default_factory=dict)
 
     def entity(self, name: str) -> Floats:
         found = np.zeros(self.shape, np.float32)
@@ -70,7 +74,22 @@ class ProbabilityAlgebra:
                 found[row, entities] = degrees
         return found
 
-    def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002
+    def literals(self, wanted: DataRange) -> Floats:
+        found = np.zeros(self.shape, np.float32)
+        found[:, self.ranges[wanted]] = 1.0
+        return found
+
+    def has_self(self, relation: str) -> Floats:
+        found = np.zeros(self.shape, np.float32)
+        for row, number in enumerate(self.columns[relation].tolist()):
+            entities, degrees = self.probabilities.loops(number)
+            found[row, entities] = degrees
+        return found
+
+    def exists(self, relation: str, direction: Direction, operand: Floats) -> Floats:
+        return self.at_least(1, relation, direction, operand)
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: Floats) -> Floats:  # noqa: ARG002
         from tarbox.models.credo.kernels import project, share_out
 
         found = np.empty(self.shape, np.float32)
@@ -78,7 +97,7 @@ class ProbabilityAlgebra:
         links, operand = self.probabilities.links(), np.ascontiguousarray(operand, np.float32)
 
         def work(rows: slice) -> None:
-            project(links, relations[rows], operand[rows], self.dependence, found[rows])
+            project(links, relations[rows], operand[rows], self.dependence, found[rows], count)
 
         share_out(work, len(relations), _ROWS)
         return found
@@ -109,9 +128,7 @@ def compose(shape: Query, algebra: ProbabilityAlgebra) -> Floats:
     found = np.empty(algebra.shape, np.float32)
     for rows in _same_names(shape, algebra.columns, algebra.shape[0]):
         columns = {name: ids[rows] for name, ids in algebra.columns.items()}
-        part = ProbabilityAlgebra(
-            algebra.probabilities, columns, (len(rows), algebra.shape[1]), algebra.dependence, algebra.background
-        )
+        part = replace(algebra, columns=columns, shape=(len(rows), algebra.shape[1]))
         found[rows] = _value(evaluate(shape, _Formulas(part)), part, {})
     return found
 
@@ -138,6 +155,8 @@ class _Atom:
     key: bytes
     make: Callable[[], Floats] = field(compare=False, hash=False)
     link: tuple[str, bytes, _Formula] | None = field(default=None, compare=False, hash=False)
+    count: tuple[bytes, int] | None = field(default=None, compare=False, hash=False)
+    """What is counted, and how many of it there are at least."""
 
 
 @final
@@ -177,14 +196,25 @@ class _Formulas:
         return _Atom(b"c" + self._name(name), lambda: self.algebra.concept(name))
 
     def exists(self, relation: str, direction: Direction, operand: _Formula) -> _Formula:
+        return self.at_least(1, relation, direction, operand)
+
+    def at_least(self, count: int, relation: str, direction: Direction, operand: _Formula) -> _Formula:
         if operand is False:
             return False
 
         def make() -> Floats:
-            return self.algebra.exists(relation, direction, _value(operand, self.algebra, {}))
+            return self.algebra.at_least(count, relation, direction, _value(operand, self.algebra, {}))
 
         key = b"r" + self._name(relation) + b"(" + _key(operand) + b")"
-        return _Atom(key, make, (relation, self._name(relation), operand))
+        if count > 1:
+            return _Atom(b"%d" % count + key, make, count=(key, count))
+        return _Atom(key, make, (relation, self._name(relation), operand), (key, 1))
+
+    def has_self(self, relation: str) -> _Formula:
+        return _Atom(b"s" + self._name(relation), lambda: self.algebra.has_self(relation))
+
+    def literals(self, wanted: DataRange) -> _Formula:
+        return _Atom(b"l" + repr(wanted).encode(), lambda: self.algebra.literals(wanted))
 
     def intersection(self, operands: Sequence[_Formula]) -> _Formula:
         return _join(True, operands)
@@ -282,8 +312,10 @@ def _merge(formula: _Formula, counts: Counter[_Atom], formulas: _Formulas) -> _F
     return _join(formula.every, parts)
 
 
-def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats], cases: int = _CASES) -> Floats:
+def _value(formula: _Formula, algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats], cases: int = _CASES) -> Floats:  # noqa: PLR0911
     """[B, E] the probability of a formula; `sets` are those computed already."""
+    if cases and (counted := _counted(_atoms(formula))):
+        return _counted_value(formula, counted, algebra, sets, cases - 1)
     formula = _merge(formula, Counter(_atoms(formula)), _Formulas(algebra))
     counts = Counter(_atoms(formula))
     together = [] if algebra.background else _together(counts, algebra.dependence)
@@ -318,6 +350,29 @@ def _raise(part: _Formula, value: Floats, algebra: ProbabilityAlgebra) -> Floats
     link = part.link if isinstance(part, _Atom) else None
     found: Floats = np.maximum(value, algebra.background(algebra.columns[link[0]] if link else None))
     return found
+
+
+def _counted(atoms: Iterable[_Atom]) -> list[_Atom]:
+    """Several atoms that say of one thing how many of it there are, the fewest first; none where there are none."""
+    found: dict[bytes, dict[int, _Atom]] = {}
+    for atom in atoms:
+        if atom.count is not None:
+            found.setdefault(atom.count[0], {})[atom.count[1]] = atom
+    return next(([own[number] for number in sorted(own)] for own in found.values() if len(own) > 1), [])
+
+
+def _counted_value(
+    formula: _Formula, counted: Sequence[_Atom], algebra: ProbabilityAlgebra, sets: dict[_Atom, Floats], cases: int
+) -> Floats:
+    """Of a formula with several counts of one thing: the sum over how many of the counts are reached."""
+    found = np.zeros(algebra.shape, np.float32)
+    likely = [found + 1, *(_set(atom, sets) for atom in counted), found.copy()]
+    for reached, (here, next_one) in enumerate(pairwise(likely)):
+        left = formula
+        for place, atom in enumerate(counted):
+            left = _given(left, atom, place < reached)
+        found += np.maximum(here - next_one, 0) * _value(left, algebra, sets, cases)
+    return np.minimum(found, 1)
 
 
 def _together(atoms: Iterable[_Atom], dependence: float) -> list[list[_Atom]]:

@@ -27,7 +27,7 @@ from tarbox.models.credo.kernels import gather_concepts, share_out
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import LEAST_MEMBER
-from tarbox.query.algebra import Direction, Query, slots
+from tarbox.query.algebra import DataRange, Direction, Query, slots
 
 _BY_PRIOR: Final = 512
 """Concepts that the last relation leads to most often, without regard to the answers."""
@@ -285,7 +285,22 @@ class LastRelations:
     def concept(self, name: str) -> NDArray[np.bool_]:
         return self.entity(name)
 
+    def literals(self, wanted: DataRange) -> NDArray[np.bool_]:  # noqa: ARG002
+        return np.zeros(self.shape, np.bool_)
+
     def exists(self, relation: str, direction: Direction, operand: NDArray[np.bool_]) -> NDArray[np.bool_]:  # noqa: ARG002
+        return self.has_self(relation)
+
+    def at_least(
+        self,
+        count: int,  # noqa: ARG002
+        relation: str,
+        direction: Direction,  # noqa: ARG002
+        operand: NDArray[np.bool_],  # noqa: ARG002
+    ) -> NDArray[np.bool_]:
+        return self.has_self(relation)
+
+    def has_self(self, relation: str) -> NDArray[np.bool_]:
         found = np.zeros(self.shape, np.bool_)
         found[np.arange(self.shape[0]), self.columns[relation]] = True
         return found

@@ -51,13 +51,53 @@ def _find(columns: Any, low: int, high: int, wanted: int) -> int:
 
 
 @_compiled
-def project(links: Any, relations: Any, sets_BE: Any, dependence: float, out_BE: Any) -> None:
+def _project_counted(links: Any, relations: Any, sets_BE: Any, dependence: float, count: int, out_BE: Any) -> None:
+    """Row by row the probability that links lead from `count` or more members of the set to x, as `project` for one.
+
+    Of N such links, `P(N < count)` is `(1 - m)^(dependence) * Q^(1 - dependence)`, where m is the probability of the
+    one that is `count`-th in likelihood, and Q that of fewer than `count` where all are independent (by the recurrence
+    of the Poisson binomial distribution).
+    """
+    starts, near, far, degrees = links
+    fewer = np.zeros(count, np.float64)
+    greatest = np.zeros(count, np.float64)
+    for row in range(len(relations)):
+        out_BE[row] = 0
+        place, last = starts[relations[row] ^ 1], starts[(relations[row] ^ 1) + 1]
+        while place < last:
+            reached, first = near[place], place
+            fewer[:], greatest[:] = 0, 0
+            fewer[0] = 1
+            while place < last and near[place] == reached:
+                strength = np.float64(sets_BE[row, far[place]]) * degrees[place]
+                place += 1
+                for number in range(count - 1, 0, -1):
+                    fewer[number] += (fewer[number - 1] - fewer[number]) * strength
+                fewer[0] -= fewer[0] * strength
+                for number in range(count):
+                    if strength > greatest[number]:
+                        greatest[number], strength = strength, greatest[number]
+            if place - first < count or greatest[count - 1] == 0:
+                continue
+            if greatest[count - 1] >= 1:
+                out_BE[row, reached] = 1
+                continue
+            alone = np.log1p(-min(greatest[count - 1], 0.999999))
+            none = np.log(max(np.sum(fewer), 1e-300))
+            out_BE[row, reached] = max(-np.expm1(dependence * alone + (1 - dependence) * none), 0)
+
+
+@_compiled
+def project(links: Any, relations: Any, sets_BE: Any, dependence: float, out_BE: Any, count: int = 1) -> None:  # noqa: C901
     """Row by row the probability that a link leads from a member of the set to x.
 
     With proofs of probabilities p_1, p_2, ..., the greatest of them m, it is
     `1 - (1 - m)^(dependence) * prod(1 - p_i)^(1 - dependence)`: m where proofs depend on each other fully, their
-    noisy-or where they are independent.
+    noisy-or where they are independent. With a greater `count`, the probability that so many links do.
     """
+    if count > 1:
+        _project_counted(links, relations, sets_BE, dependence, count, out_BE)
+        return
     starts, near, far, degrees = links
     entities = sets_BE.shape[1]
     sums = np.zeros(entities, np.float64)

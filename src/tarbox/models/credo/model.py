@@ -17,6 +17,8 @@ from tarbox.core.errors import ConfigError, QueryTooLarge, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
+from tarbox.execution.literals import find_literals
+from tarbox.execution.program import data_ranges
 from tarbox.kb.arrays import Floats, Ids
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
@@ -138,7 +140,10 @@ class Credo(Learner):
         """[B, E] the probabilities of all entities as answers."""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
         size = len(ids), self.index.entities
-        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, background))
+        ranges = {own: find_literals(own, self.index) for own in data_ranges(shape)}
+        return compose(
+            shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, background, ranges)
+        )
 
     def ask(self, shape: Query, ids: Ids) -> QueryBatch:
         """The queries with their sets and known answers."""

@@ -66,6 +66,12 @@ class FactProbabilities:
         rows = np.searchsorted(self.concepts.offsets, places, side="right") - 1
         return rows.astype(np.int32), self.concepts.values[places]
 
+    def loops(self, relation: int) -> tuple[Ids, Floats]:
+        """(entities, probabilities) of what a relation leads from itself to."""
+        own = slice(self.starts[relation], self.starts[relation + 1])
+        places = np.flatnonzero(self.near[own] == self.far[own])
+        return self.near[own][places], self.degrees[own][places]
+
     def link(self, relation: int, near: int, far: int) -> float:
         """The probability that a directed relation leads from one entity to another."""
         first, last = int(self.starts[relation]), int(self.starts[relation + 1])

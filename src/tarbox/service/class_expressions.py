@@ -1,0 +1,207 @@
+"""Where a class expression stands among the named classes, as Protégé's DL Query tab shows it.
+
+With rustdl everything that follows from the axioms counts. Without it, or without axioms, what follows from the
+hierarchy and from the links between classes (`tarbox.kb.class_view`): sound, and complete for names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any, Final, assert_never, final
+
+import numpy as np
+
+from tarbox.core.ids import Role
+from tarbox.execution.exact import answer_query
+from tarbox.execution.graph import Index
+from tarbox.execution.rows import EVERYTHING, name_id
+from tarbox.kb.arrays import Ids
+from tarbox.kb.axioms import Axiom
+from tarbox.kb.class_view import class_view
+from tarbox.kb.closure import Hierarchy
+from tarbox.query.algebra import (
+    And,
+    AtLeast,
+    Concept,
+    DataRange,
+    Direction,
+    Entity,
+    Exists,
+    HasSelf,
+    Not,
+    Or,
+    Query,
+    fold,
+    walk,
+)
+from tarbox.query.names import ANYTHING, OWL_THING, XSD
+from tarbox.service.answers import EntityAnswer
+from tarbox.service.collections import Thing
+from tarbox.service.knowledge_base import KnowledgeBase
+
+_NAMED: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
+_FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
+_MINIMUM: Final = {
+    False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
+    True: ("DataMinCardinality", "DataSomeValuesFrom"),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ClassDescription:
+    """The named classes around an expression, itself left out, and its instances by the facts.
+
+    `superclasses` and `subclasses` are all of them, the direct ones among them; `reasoned` says whether a reasoner
+    for OWL found them, `satisfiable` whether anything can be in the expression at all.
+    """
+
+    expression: str
+    equivalent: tuple[Thing, ...]
+    direct_superclasses: tuple[Thing, ...]
+    superclasses: tuple[Thing, ...]
+    direct_subclasses: tuple[Thing, ...]
+    subclasses: tuple[Thing, ...]
+    instances: tuple[EntityAnswer, ...]
+    instance_count: int
+    reasoned: bool
+    satisfiable: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """With the IRI and the label of every class."""
+        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in _NAMED}
+        return asdict(self) | named
+
+
+def describe_expression(kb: KnowledgeBase, text: str, k: int | None = None) -> ClassDescription:
+    """The place of an expression, in Manchester syntax, among the classes; at most `k` instances are listed."""
+    query = kb.parse(text)
+    answers = kb.answer(query, 0 if kb.of_classes else k)
+    hierarchy = kb.index.instances.hierarchy
+    axioms = kb.axioms()
+    inferred = kb.facts.inferred is not None and kb.facts.inferred.mode == "owl"
+    reasoned = bool(axioms) and find_spec("rustdl") is not None
+    satisfiable = True
+    if reasoned and not (inferred and isinstance(query, Concept)):  # the place of a name is in the store already
+        equal, above, below, satisfiable = _by_reasoner(kb, query, axioms)
+    else:
+        equal, above, below = _by_structure(kb, query, hierarchy, axioms)
+    itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
+    all_above = _closed(above, hierarchy, up=True) - equal - itself
+    all_below = _closed(below, hierarchy, up=False) - equal - itself
+    return ClassDescription(
+        kb.render(query),
+        _things(kb, equal - itself),
+        _things(kb, _nearest(all_above, hierarchy, up=True)),
+        _things(kb, all_above),
+        _things(kb, _nearest(all_below, hierarchy, up=False)),
+        _things(kb, all_below),
+        tuple(answers.entities),
+        0 if kb.of_classes else answers.entity_count,
+        reasoned,
+        satisfiable,
+    )
+
+
+def _things(kb: KnowledgeBase, ids: Iterable[int]) -> tuple[Thing, ...]:
+    return tuple(kb.concepts.at(row) for row in sorted(ids, key=lambda row: kb.concepts.at(row).label.lower()))
+
+
+def _by_reasoner(
+    kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...]
+) -> tuple[set[int], set[int], set[int], bool]:
+    from tarbox.kb.reasoning.entailment import query_expression
+
+    names = kb.facts.vocabulary.concepts
+    pairs = zip(kb.facts.subs.tolist(), kb.facts.supers.tolist(), strict=True)
+    told = [("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs]
+    place = query_expression([*axioms, *told], to_expression(query), None)
+    equal, above, below = (
+        {row for name in part if (row := names.find(name)) is not None}
+        for part in (place.equivalent, place.direct_supers, place.direct_subs)
+    )
+    return equal, above, below, place.satisfiable
+
+
+def _by_structure(
+    kb: KnowledgeBase, query: Query, hierarchy: Hierarchy, axioms: tuple[Axiom, ...]
+) -> tuple[set[int], set[int], set[int]]:
+    """Superclasses by conjunctions and unions of names; subclasses by the class view, where what it says of links is
+    true of all members: of `some`, and not against the direction of a relation."""
+    everyone, nobody = frozenset(range(len(hierarchy))), frozenset[int]()
+
+    def above(node: Query, parts: list[frozenset[int]]) -> frozenset[int]:
+        match node:
+            case Concept(name):
+                concept = name_id(Role.CONCEPT, name, kb.facts.vocabulary)
+                return nobody if concept == EVERYTHING else frozenset(hierarchy.ancestors[concept].tolist())
+            case And():
+                return nobody.union(*parts)
+            case Or():
+                return everyone.intersection(*parts)
+            case _:
+                return nobody
+
+    highest: frozenset[int] = fold(query, above)
+    upper = set(highest)
+    lower: set[int] = set()
+    forward = all(node.direction is Direction.FORWARD for node in walk(query) if isinstance(node, Exists))
+    if forward and all(isinstance(node, Concept | Exists | And | Or) for node in walk(query)):
+        lower = set(answer_query(query, Index.of(class_view(kb.facts, axioms))).entities.tolist())
+    equal = upper & lower
+    return equal, upper - equal, lower - equal
+
+
+def _closed(ids: set[int], hierarchy: Hierarchy, up: bool) -> set[int]:
+    rows = hierarchy.ancestors if up else hierarchy.descendants
+    return set(rows.gather(np.array(sorted(ids), np.int64))[1].tolist())
+
+
+def _nearest(ids: set[int], hierarchy: Hierarchy, up: bool) -> set[int]:
+    """Those that no other lies between: the lowest of the superclasses, the highest of the subclasses."""
+    between = hierarchy.descendants if up else hierarchy.ancestors
+    return {row for row in ids if not _others(row, between[row], ids, hierarchy)}
+
+
+def _others(row: int, near: Ids, ids: set[int], hierarchy: Hierarchy) -> bool:
+    return any(other in ids and hierarchy.group[other] != hierarchy.group[row] for other in near.tolist())
+
+
+def to_expression(query: Query) -> Any:
+    """The query as an expression in the words of OWL's functional syntax (`tarbox.kb.axioms`)."""
+
+    def said(node: Query, parts: list[Any]) -> Any:  # noqa: PLR0911
+        match node:
+            case Entity(name):
+                return ("ObjectOneOf", name)
+            case Concept(name):
+                return OWL_THING if name == ANYTHING else name
+            case DataRange(datatype, facets):
+                bounds = [part for sign, value in facets for part in (XSD + _FACETS[sign], value)]
+                return ("DatatypeRestriction", datatype, *bounds) if bounds else datatype
+            case HasSelf(relation):
+                return ("ObjectHasSelf", relation)
+            case Exists(relation, direction, operand):
+                return (_word(operand, 1), _role(relation, direction), parts[0])
+            case AtLeast(count, relation, direction, operand):
+                return (_word(operand, 0), str(count), _role(relation, direction), parts[0])
+            case Not():
+                return ("ObjectComplementOf", parts[0])
+            case And():
+                return ("ObjectIntersectionOf", *parts)
+            case Or():
+                return ("ObjectUnionOf", *parts)
+            case _:
+                assert_never(node)
+
+    return fold(query, said)
+
+
+def _word(operand: Query, place: int) -> str:
+    return _MINIMUM[isinstance(operand, DataRange)][place]
+
+
+def _role(relation: str, direction: Direction) -> Any:
+    return relation if direction is Direction.FORWARD else ("ObjectInverseOf", relation)
