@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tarbox.kb.axioms import Axiom, read_axioms
+from tarbox.kb.namespaces import TOP
 from tarbox.kb.reasoning.classification import Taxonomy, reached
-from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, TOP_ROLES, Term
+from tarbox.kb.reasoning.desugaring import BOTTOM, BOTTOM_ROLES, TOP_ROLES, Term
 from tarbox.kb.reasoning.entailment import entails, query_expression, realize
 from tarbox.kb.reasoning.relations import classify_relations
 
@@ -82,9 +83,9 @@ def _short(term: object) -> str:
 
 
 def classification(path: Path) -> str:
-    theirs = plain(expected_pairs(load(path), "EquivalentClasses", "SubClassOf"), THING, NOTHING)
+    theirs = plain(expected_pairs(load(path), "EquivalentClasses", "SubClassOf"), TOP, BOTTOM)
     taxonomy = realize(load(path.with_suffix(".owl"))).taxonomy
-    return difference({*plain(our_pairs(taxonomy, THING, NOTHING), THING, NOTHING)}, {*theirs})
+    return difference({*plain(our_pairs(taxonomy, TOP, BOTTOM), TOP, BOTTOM)}, {*theirs})
 
 
 def properties(path: Path) -> str:
@@ -97,7 +98,7 @@ def properties(path: Path) -> str:
 def realization(path: Path) -> str:
     expected = load(path)
     found = realize(load(path.with_suffix(".owl")))
-    inconsistent = any({THING, NOTHING} <= set(axiom[1:]) for axiom in expected if axiom[0] == "EquivalentClasses")
+    inconsistent = any({TOP, BOTTOM} <= set(axiom[1:]) for axiom in expected if axiom[0] == "EquivalentClasses")
     if inconsistent or found.taxonomy.inconsistent:
         return "" if inconsistent == found.taxonomy.inconsistent else "one says that it is inconsistent, one does not"
     theirs = {(str(a[2]), str(a[1])) for a in expected if a[0] == "ClassAssertion"}
@@ -116,8 +117,8 @@ def class_queries(path: Path) -> str:
     """Every expression of the file: its equivalents, direct neighbours and direct instances."""
     expected, axioms = load(path), load(path.with_suffix(".owl"))
     groups = [set(axiom[1:]) for axiom in expected if axiom[0] == "EquivalentClasses"]
-    inconsistent = any({THING, NOTHING} <= group for group in groups)
-    empty = {name for group in groups if NOTHING in group for name in group}
+    inconsistent = any({TOP, BOTTOM} <= group for group in groups)
+    empty = {name for group in groups if BOTTOM in group for name in group}
     wrong = []
     for expression in dict.fromkeys(part for axiom in expected for part in axiom[1:] if isinstance(part, tuple)):
         found = query_expression(axioms, expression)
@@ -125,12 +126,12 @@ def class_queries(path: Path) -> str:
             wrong += [] if inconsistent == found.inconsistent else ["one says that it is inconsistent, one does not"]
             continue
         theirs = expected_place(expected, expression)
-        if found.satisfiable == (("equal", NOTHING) in theirs):
+        if found.satisfiable == (("equal", BOTTOM) in theirs):
             wrong.append(f"satisfiable: {found.satisfiable}")
         theirs = {
             (kind, name)
             for kind, name in theirs
-            if name not in (THING, NOTHING) and not (kind == "below" and name in empty)  # those are owl:Nothing
+            if name not in (TOP, BOTTOM) and not (kind == "below" and name in empty)  # those are owl:Nothing
         }
         ours = {
             (kind, name)

@@ -4,8 +4,8 @@
     python benchmarks/inference.py --facts 10000000 --alone      ours alone
     python benchmarks/inference.py --store KB                    a tenth of its subsumptions hidden
 
-Facts and axioms are generated. Both must find the same, and the times are those of one run. Of hidden subsumptions it is
-counted how many follow from the axioms.
+Facts and axioms are generated. Both must find the same, and the times are those of one run. Of hidden subsumptions it
+is counted how many follow from the axioms.
 """
 
 from __future__ import annotations

@@ -106,7 +106,6 @@ def work(options: argparse.Namespace) -> None:
         "name": name,
         "seed": seed,
         "settings": settings.table(),
-        "dependence": scorer.dependence,
         "seconds to train": trained,
         "seconds to load": loaded,
         "bytes": size,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarbox.kb.axioms import Axiom, axiom_names, canonical, class_links, read_axioms
-from tarbox.kb.namespaces import OWL, RDF, RDFS, SUBCLASS, TOP, TYPE, XSD
+from tarbox.kb.namespaces import OWL, RDF, RDFS, SUBCLASS, TOP, TYPE, XML_SCHEMA
 from tarbox.kb.owl_rdf import AXIOM_PREDICATES, AXIOM_TYPES, NODE_PREDICATES, AxiomGraph, Row, Unmapped
 from tarbox.kb.owl_statements import StatementMaker
 
@@ -18,7 +18,7 @@ CLASSES = st.sampled_from(["urn:A", "urn:B", TOP])
 RELATIONS = st.sampled_from(["urn:p", "urn:q"])
 VALUES = st.sampled_from(["urn:d", "urn:e"])
 MEMBERS = st.sampled_from(["urn:i", "urn:j"])
-LITERALS = st.sampled_from(['"x"', '"y"@en', f'"1"^^<{XSD}integer>'])
+LITERALS = st.sampled_from(['"x"', '"y"@en', f'"1"^^<{XML_SCHEMA}integer>'])
 NUMBERS = st.integers(0, 5).map(str)
 
 
@@ -32,10 +32,14 @@ def many(word: str, part: st.SearchStrategy[object], least: int = 1, most: int =
 
 OBJECTS = RELATIONS | made("ObjectInverseOf", RELATIONS)
 FACETS = st.lists(LITERALS, min_size=1, max_size=2, unique=True).map(
-    lambda values: ("DatatypeRestriction", XSD + "integer", *(t for v in values for t in (XSD + "minInclusive", v)))
+    lambda values: (
+        "DatatypeRestriction",
+        XML_SCHEMA + "integer",
+        *(t for v in values for t in (XML_SCHEMA + "minInclusive", v)),
+    )
 )
 RANGES: st.SearchStrategy[object] = st.recursive(
-    st.sampled_from([XSD + "string", "urn:type", RDFS + "Literal"]) | many("DataOneOf", LITERALS) | FACETS,
+    st.sampled_from([XML_SCHEMA + "string", "urn:type", RDFS + "Literal"]) | many("DataOneOf", LITERALS) | FACETS,
     lambda inner: many("DataIntersectionOf", inner) | many("DataUnionOf", inner, 2) | made("DataComplementOf", inner),
     max_leaves=4,
 )
@@ -174,7 +178,7 @@ def test_a_class_may_be_defined_as_in_owl_1(build_turtle: BuildTurtle) -> None:
     )
     x = "http://example.org/"
     assert store.axioms() == (
-        ("DataPropertyRange", x + "year", XSD + "gYear"),
+        ("DataPropertyRange", x + "year", XML_SCHEMA + "gYear"),
         ("EquivalentClasses", x + "Colour", ("ObjectOneOf", x + "red", x + "white")),
         (
             "EquivalentClasses",

@@ -13,8 +13,7 @@ from owl_triples import axiom_triples, fact_triples
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.namespaces import TYPE
-from tarbox.kb.reasoning.desugaring import THING
+from tarbox.kb.namespaces import TOP, TYPE
 from tarbox.kb.reasoning.inference import infer_individuals
 from tarbox.kb.vocabulary import Vocabulary
 
@@ -58,7 +57,7 @@ class Judge:
     def holds(self, x: str, term: Any) -> bool:  # noqa: PLR0911 - a case for each kind of expression
         match term:
             case str():
-                return term == THING or (x, term) in self.typings
+                return term == TOP or (x, term) in self.typings
             case ("ObjectIntersectionOf", *parts):
                 return all(self.holds(x, part) for part in parts)
             case ("ObjectUnionOf", *parts):
@@ -122,11 +121,11 @@ class Judge:
             case ("TransitiveObjectProperty", role):
                 self.apply(("SubObjectPropertyOf", ("ObjectPropertyChain", role, role), role))
             case ("ObjectPropertyDomain", role, filler):
-                self.apply(("SubClassOf", ("ObjectSomeValuesFrom", role, THING), filler))
+                self.apply(("SubClassOf", ("ObjectSomeValuesFrom", role, TOP), filler))
             case ("ObjectPropertyRange", role, filler):
                 self.apply(("ObjectPropertyDomain", ("ObjectInverseOf", role), filler))
             case ("FunctionalObjectProperty", role):
-                self.apply(("SubClassOf", THING, ("ObjectMaxCardinality", "1", role, THING)))
+                self.apply(("SubClassOf", TOP, ("ObjectMaxCardinality", "1", role, TOP)))
             case ("InverseFunctionalObjectProperty", role):
                 self.apply(("FunctionalObjectProperty", ("ObjectInverseOf", role)))
             case ("SameIndividual", one, other):
@@ -145,7 +144,7 @@ conditions = st.recursive(
     lambda inner: (
         st.tuples(st.sampled_from(["ObjectIntersectionOf", "ObjectUnionOf"]), inner, inner)
         | st.tuples(st.just("ObjectIntersectionOf"), inner, inner, inner)
-        | st.tuples(st.just("ObjectSomeValuesFrom"), roles, inner | st.just(THING))
+        | st.tuples(st.just("ObjectSomeValuesFrom"), roles, inner | st.just(TOP))
     ),
     max_leaves=4,
 )
@@ -154,7 +153,7 @@ conclusions = st.recursive(
     | st.tuples(st.just("ObjectHasValue"), roles, entities)
     | st.tuples(st.just("ObjectHasSelf"), roles)
     | st.tuples(st.just("ObjectOneOf"), entities)
-    | st.tuples(st.just("ObjectMaxCardinality"), st.just("1"), roles, concepts | st.just(THING)),
+    | st.tuples(st.just("ObjectMaxCardinality"), st.just("1"), roles, concepts | st.just(TOP)),
     lambda inner: (
         st.tuples(st.just("ObjectIntersectionOf"), inner, inner)
         | st.tuples(st.just("ObjectAllValuesFrom"), roles, inner)
@@ -171,7 +170,7 @@ plain = (
 )
 some_axioms = (
     plain
-    | st.tuples(st.just("SubClassOf"), conditions | st.just(THING), conclusions)
+    | st.tuples(st.just("SubClassOf"), conditions | st.just(TOP), conclusions)
     | st.tuples(st.just("EquivalentClasses"), concepts, conditions)
     | st.tuples(st.just("SubObjectPropertyOf"), roles | chains, roles)
     | st.tuples(st.sampled_from(["FunctionalObjectProperty", "InverseFunctionalObjectProperty"]), roles)

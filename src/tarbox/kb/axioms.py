@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from tarbox.core.errors import SourceError
-from tarbox.kb.namespaces import BUILT_IN, XSD
+from tarbox.kb.namespaces import BUILT_IN, XML_SCHEMA
 
 Axiom: TypeAlias = "tuple[str | Axiom, ...]"
 
@@ -80,7 +80,7 @@ def axiom_names(axiom: Axiom) -> Iterator[tuple[str, str]]:
         place = places[min(number, len(places) - 1)]
         if isinstance(part, tuple):
             yield from axiom_names(part)
-        elif place != "-" and not part.startswith(("_:", XSD, *BUILT_IN)):
+        elif place != "-" and not part.startswith(("_:", XML_SCHEMA, *BUILT_IN)):
             yield _KINDS[place], part
 
 

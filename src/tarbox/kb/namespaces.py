@@ -13,7 +13,7 @@ from typing import Final
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RDFS: Final = "http://www.w3.org/2000/01/rdf-schema#"
 OWL: Final = "http://www.w3.org/2002/07/owl#"
-XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+XML_SCHEMA: Final = "http://www.w3.org/2001/XMLSchema#"
 SKOS: Final = "http://www.w3.org/2004/02/skos/core#"
 OIO: Final = "http://www.geneontology.org/formats/oboInOwl#"
 OBO: Final = "http://purl.obolibrary.org/obo/"

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final, final
 
 from tarbox.kb.axioms import Axiom, canonical
-from tarbox.kb.namespaces import OWL, RDF, RDFS, SUBCLASS, TOP, TYPE, XSD
+from tarbox.kb.namespaces import OWL, RDF, RDFS, SUBCLASS, TOP, TYPE, XML_SCHEMA
 from tarbox.kb.terms import is_blank, is_literal, split_literal
 
 Row = tuple[int, str, str]  # where a statement is staged, its predicate, its object
@@ -79,7 +79,7 @@ NODE_PREDICATES: Final = frozenset(
     {*LISTS, *COMPLEMENTS, *FILLERS, *CARDINALITIES, _FIRST, _REST, _INVERSE, _ON}
     | {OWL + word for word in (*NEGATIVE_PARTS, "onClass", "onDataRange", "onDatatype", "withRestrictions")}
     | {OWL + "members", OWL + "distinctMembers"}
-    | {XSD + word for word in _FACETS}
+    | {XML_SCHEMA + word for word in _FACETS}
     | {RDF + "langRange"}
 )
 
@@ -210,7 +210,7 @@ class AxiomGraph:
     def _is_range(self, term: str) -> bool:
         """Whether a term is surely a data range and no class."""
         types = (object for _, predicate, object in self._nodes.get(term, ()) if predicate == TYPE)
-        return term == _ANY_VALUE or term.startswith(XSD) or any(type in _DATA_RANGES for type in types)
+        return term == _ANY_VALUE or term.startswith(XML_SCHEMA) or any(type in _DATA_RANGES for type in types)
 
     def _expression(self, node: str, data: bool) -> Axiom:
         if node in self._open or len(self._open) == _MOST_NESTED:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final, final
 
 from tarbox.kb.axioms import Axiom, canonical
-from tarbox.kb.namespaces import OWL, RDF, RDFS, TOP, TYPE, XSD
+from tarbox.kb.namespaces import OWL, RDF, RDFS, TOP, TYPE, XML_SCHEMA
 from tarbox.kb.owl_rdf import CARDINALITIES, COMPLEMENTS, FILLERS, GROUPS, LISTS, NEGATIVE, NEGATIVE_PARTS, PAIRS, TYPES
 from tarbox.kb.terms import literal
 
@@ -109,7 +109,7 @@ class StatementMaker:
             case (str(word), *parts) if word.endswith("Cardinality"):
                 return self._cardinality(word, *parts)
             case (str(word), relation, *filler) if word in _RESTRICTION_OF:
-                what = self._term(filler[0]) if filler else literal("true", XSD + "boolean")
+                what = self._term(filler[0]) if filler else literal("true", XML_SCHEMA + "boolean")
                 return self._say(self._restriction(relation), _RESTRICTION_OF[word], what)
             case _:
                 construct, *parts = term
@@ -123,7 +123,7 @@ class StatementMaker:
 
     def _cardinality(self, word: str, number: str | Axiom, relation: str | Axiom, filler: str | Axiom = TOP) -> str:
         kind = "Data" if word.startswith("Data") else "Object"
-        node, times = self._restriction(relation), literal(str(number), XSD + "nonNegativeInteger")
+        node, times = self._restriction(relation), literal(str(number), XML_SCHEMA + "nonNegativeInteger")
         if filler in (TOP, RDFS + "Literal"):
             return self._say(node, _COUNT_OF[word.removeprefix(kind)], times)
         self._say(node, OWL + ("onDataRange" if kind == "Data" else "onClass"), self._term(filler))

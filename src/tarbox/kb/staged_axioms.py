@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tarbox.kb.axioms import axiom_names, write_axiom
 from tarbox.kb.interpretation import Verdict, code
-from tarbox.kb.namespaces import OWL, RDFS, TYPE, XSD, Declaration
+from tarbox.kb.namespaces import OWL, RDFS, TYPE, XML_SCHEMA, Declaration
 from tarbox.kb.owl_rdf import AXIOM_PREDICATES, AXIOM_TYPES, NODE_PREDICATES, NODE_TYPES, AxiomGraph, Row, Unmapped
 from tarbox.kb.staging import Staging
 
@@ -92,7 +92,7 @@ def _properties(staging: Staging) -> tuple[set[str], set[str]]:
         declared.setdefault(word, set()).add(text)
     ranged = staging.execute(
         f"""SELECT a.text FROM fact JOIN name AS a ON s = a.id JOIN name AS b ON o = b.id
-            WHERE p = term_id('{RDFS}range') AND (starts_with(b.text, '{XSD}') OR b.text = '{RDFS}Literal')"""
+            WHERE p = term_id('{RDFS}range') AND (starts_with(b.text, '{XML_SCHEMA}') OR b.text = '{RDFS}Literal')"""
     ).fetchall()
     relations, annotations, data = (
         declared.get(kind.value, set())

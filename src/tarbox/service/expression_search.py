@@ -23,7 +23,7 @@ from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query, conj
 from tarbox.query.rewrites import canonical
 from tarbox.service.enrichment import upper_tail
 
-PARTS: Final = 3
+MOST_PARTS: Final = 3
 """The most parts of a conjunction."""
 _TRIED: Final = 400
 """The most parts of each kind whose answers are looked up."""
@@ -70,7 +70,7 @@ def search_expressions(index: Index, members: Ids, without: Iterable[Query] = ()
     parts = [found for found in search.parts() if canonical(found.query) not in banned]
     joined = parts[:_JOINED]
     found, beam = {frozenset(part.parts): part for part in parts}, parts[:_BEAM]
-    for _ in range(PARTS - 1):
+    for _ in range(MOST_PARTS - 1):
         beam = search.join(beam, joined)[:_BEAM]
         found |= {frozenset(part.parts): part for part in beam}
     kept = [part for part in found.values() if not isinstance(part.query, Concept) and _is_worth(part, found)]

@@ -36,8 +36,8 @@ def network(seed: int) -> Network:
     return Network(np.zeros(width, np.float32), np.full(width, 4, np.float32), layers)
 
 
-def reasoner(world: World, ranking: Network | None = None, dependence: float = 0.0) -> Credo:
-    return Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0), ranking, dependence)
+def reasoner(world: World, ranking: Network | None = None) -> Credo:
+    return Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0), ranking)
 
 
 def proofs(world: World, members: np.ndarray, concept: int) -> list[float]:
@@ -134,13 +134,13 @@ def test_priors_count_instances_at_the_end_of_the_last_relation(seed: int) -> No
 
 
 @some
-@given(seeds, st.booleans(), st.sampled_from([0.0, 0.5, 1.0]))
-def test_degrees_of_concepts_lie_between_their_proofs(seed: int, ranked: bool, dependence: float) -> None:
+@given(seeds, st.booleans())
+def test_degrees_of_concepts_lie_between_their_proofs(seed: int, ranked: bool) -> None:
     """Never below the best single proof, never above the noisy-or of all, of the concept or of one below it; 0 without
     evidence; never below a sub-concept's."""
     maker = Maker(seed, concepts=6)
     world = maker.world()
-    model = reasoner(world, network(seed) if ranked else None, dependence)
+    model = reasoner(world, network(seed) if ranked else None)
     query = maker.query()
     shape, ids = encode(query, world.facts.vocabulary)
     members = model.fuzzy_sets(shape, ids[None])[0]
@@ -182,7 +182,7 @@ def test_known_concepts_are_certain_where_nothing_is_denied(seed: int, ranked: b
 def test_several_queries_at_once_are_as_each_alone(seed: int, ranked: bool) -> None:
     maker = Maker(seed)
     world = maker.world()
-    model = reasoner(world, network(seed) if ranked else None, 0.5)
+    model = reasoner(world, network(seed) if ranked else None)
     shape = TEMPLATES[maker.random.choice(["2p", "2i", "up", "2in", "pni"])].shape
     limits = [{"entity": 7, "relation": 6}[slot.role.value] for slot in slots(shape)]
     ids = np.random.default_rng(seed).integers(0, limits, (20, len(limits))).astype(np.int32)

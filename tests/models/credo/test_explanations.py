@@ -19,7 +19,7 @@ from tarbox.service.proofs import Traced, trace
 def test_every_part_has_the_degrees_of_its_own_answers(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
-    model = Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0), None, 0.5)
+    model = Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0))
 
     def check(query: Query, traced: Traced) -> None:
         shape, ids = encode(query, world.facts.vocabulary)

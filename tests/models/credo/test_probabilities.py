@@ -17,11 +17,9 @@ from tarbox.query.algebra import And, AtLeast, Concept, Direction, Entity, Exist
 from tarbox.query.names import ANYTHING
 from tarbox.query.restrictions import restrict
 
-DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 CLOSE = {"rtol": 1e-4, "atol": 2e-6}
 
 seeds = st.integers(0, 1 << 32)
-dependences = st.sampled_from(DEPENDENCES)
 many = settings(max_examples=60, deadline=None, derandomize=True)
 
 
@@ -33,71 +31,67 @@ def differs(found: np.ndarray, wanted: np.ndarray | float) -> bool:
 
 
 @many
-@given(seeds, dependences)
-def test_probabilities_are_between_0_and_1(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_probabilities_are_between_0_and_1(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
     for _ in range(3):
-        found = world.value(maker.query(), dependence)
+        found = world.value(maker.query())
         assert found.dtype == np.float32
         assert found.min() >= 0
         assert found.max() <= 1
 
 
 @many
-@given(seeds, dependences)
-def test_no_answer_is_likelier_than_a_conjunct(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_no_answer_is_likelier_than_a_conjunct(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
     parts = [maker.query(3) for _ in range(maker.random.choice([2, 3]))]
-    found = world.value(And(tuple(parts)), dependence)
+    found = world.value(And(tuple(parts)))
     for part in parts:
-        assert np.all(found <= world.value(part, dependence) + 1e-6), part
+        assert np.all(found <= world.value(part) + 1e-6), part
 
 
 @many
-@given(seeds, dependences)
-def test_no_answer_is_less_likely_than_an_alternative(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_no_answer_is_less_likely_than_an_alternative(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
     parts = [maker.query(3) for _ in range(maker.random.choice([2, 3]))]
-    found = world.value(Or(tuple(parts)), dependence)
+    found = world.value(Or(tuple(parts)))
     for part in parts:
-        assert np.all(found >= world.value(part, dependence) - 1e-6), part
+        assert np.all(found >= world.value(part) - 1e-6), part
 
 
 @many
-@given(seeds, dependences)
-def test_a_projection_lies_between_its_best_proof_and_the_noisy_or_of_its_proofs(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_a_projection_is_the_noisy_or_of_its_proofs(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
     relation, direction = maker.random.randrange(3), maker.random.choice(list(Direction))
     operand = maker.query(3)
-    found = world.value(Exists(f"urn:r{relation}", direction, operand), dependence)
-    members = world.value(operand, dependence)
-    best, none = np.zeros(world.entities), np.ones(world.entities)
+    found = world.value(Exists(f"urn:r{relation}", direction, operand))
+    members = world.value(operand)
+    none = np.ones(world.entities)
     for (of, head, tail), degree in world.all_links().items():
         if of == relation:
             near, far = (tail, head) if direction is Direction.FORWARD else (head, tail)
-            best[far] = max(best[far], members[near] * degree)
             none[far] *= 1 - members[near] * degree
-    assert np.all(found >= best - 1e-6)
-    assert np.all(found <= 1 - none + 1e-6)
-    if dependence in (0.0, 1.0):
-        assert not differs(found, best if dependence else 1 - none)
+    assert not differs(found, 1 - none)
 
 
 @many
-@given(seeds, dependences)
-def test_counts_are_tails_of_how_many_fillers_there_are(seed: int, dependence: float) -> None:
-    """By all outcomes of the links, where these are independent; with full dependence the n-th likeliest filler."""
+@given(seeds)
+def test_counts_are_tails_of_how_many_fillers_there_are(seed: int) -> None:
+    """By all outcomes of the links."""
     maker = Maker(seed, entities=4)
     world, relation, way = maker.world(dense=1.5), maker.random.randrange(3), maker.random.choice(list(Direction))
     operand = maker.query(2)
-    members = world.value(operand, dependence).astype(np.float64)
-    before = world.value(Exists(f"urn:r{relation}", way, operand), dependence)
+    members = world.value(operand).astype(np.float64)
+    before = world.value(Exists(f"urn:r{relation}", way, operand))
     for count in (2, 3):
-        found = world.value(AtLeast(count, f"urn:r{relation}", way, operand), dependence)
+        found = world.value(AtLeast(count, f"urn:r{relation}", way, operand))
         assert np.all(found <= before + 1e-6)
         before = found
         for entity in range(world.entities):
@@ -112,45 +106,43 @@ def test_counts_are_tails_of_how_many_fillers_there_are(seed: int, dependence: f
                 for outcome in product([False, True], repeat=len(fillers))
                 if sum(outcome) >= count
             )
-            nth = sorted([*fillers, 0, 0, 0], reverse=True)[count - 1]
-            wanted = 1 - (1 - nth) ** dependence * (1 - tail) ** (1 - dependence)
-            assert found[entity] == pytest.approx(wanted, abs=2e-5)
+            assert found[entity] == pytest.approx(tail, abs=2e-5)
 
 
 @many
-@given(seeds, dependences)
-def test_exactly_is_the_difference_of_two_counts(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_exactly_is_the_difference_of_two_counts(seed: int) -> None:
     maker = Maker(seed)
     world, operand = maker.world(), maker.query(2)
     given = "urn:r0", Direction.FORWARD, operand
-    two, three = (world.value(restrict("min", *given, count), dependence) for count in (2, 3))
-    assert not differs(world.value(restrict("exactly", *given, 2), dependence), two - three)
-    assert not differs(world.value(And((AtLeast(3, *given), Exists(*given))), dependence), three)
+    two, three = (world.value(restrict("min", *given, count)) for count in (2, 3))
+    assert not differs(world.value(restrict("exactly", *given, 2)), two - three)
+    assert not differs(world.value(And((AtLeast(3, *given), Exists(*given)))), three)
     both = Or((AtLeast(3, *given), AtLeast(2, *given), Not(Exists(*given))))
-    assert not differs(world.value(both, dependence), 1 - world.value(restrict("exactly", *given, 1), dependence))
+    assert not differs(world.value(both), 1 - world.value(restrict("exactly", *given, 1)))
 
 
 # Logic
 
 
 @many
-@given(seeds, dependences)
-def test_not_is_the_complement(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_not_is_the_complement(seed: int) -> None:
     maker = Maker(seed)
     world, query = maker.world(), maker.query()
-    assert not differs(world.value(Not(query), dependence), 1 - world.value(query, dependence))
+    assert not differs(world.value(Not(query)), 1 - world.value(query))
 
 
 @many
-@given(seeds, dependences)
-def test_a_contradiction_has_no_answer_and_a_tautology_every_one(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_a_contradiction_has_no_answer_and_a_tautology_every_one(seed: int) -> None:
     maker = Maker(seed)
     world, query = maker.world(), maker.query(3)
     other = maker.query(2)
     for never in (And((query, Not(query))), And((Not(query), other, query)), And((query, And((other, Not(query)))))):
-        assert world.value(never, dependence).tolist() == [0.0] * world.entities
+        assert world.value(never).tolist() == [0.0] * world.entities
     for always in (Or((query, Not(query))), Or((Not(query), other, query)), Not(And((query, Not(query))))):
-        assert world.value(always, dependence).tolist() == [1.0] * world.entities
+        assert world.value(always).tolist() == [1.0] * world.entities
 
 
 def equivalents(a: Query, b: Query, c: Query, relation: str, way: Direction) -> dict[str, tuple[Query, Query]]:
@@ -190,14 +182,14 @@ NAMES = list(equivalents(Entity("a"), Entity("b"), Entity("c"), "r", Direction.F
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(seeds, dependences)
-def test_equivalent_queries_have_equal_probabilities(name: str, seed: int, dependence: float) -> None:
+@given(seeds)
+def test_equivalent_queries_have_equal_probabilities(name: str, seed: int) -> None:
     maker = Maker(seed, relations=maker_relations(seed))
     world = maker.world()
     a, b, c = (maker.query(3) for _ in range(3))
     relation, way = f"urn:r{maker.random.randrange(maker.sizes[2])}", maker.random.choice(list(Direction))
     one, other = equivalents(a, b, c, relation, way)[name]
-    assert not differs(world.value(one, dependence), world.value(other, dependence))
+    assert not differs(world.value(one), world.value(other))
 
 
 def maker_relations(seed: int) -> int:
@@ -209,8 +201,8 @@ def maker_relations(seed: int) -> int:
 
 
 @many
-@given(seeds, dependences)
-def test_a_batch_equals_its_rows(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_a_batch_equals_its_rows(seed: int) -> None:
     """Also where some rows have equal names in slots in which others do not, and where one concept is everything."""
     maker = Maker(seed)
     world, random = maker.world(), maker.random
@@ -218,9 +210,9 @@ def test_a_batch_equals_its_rows(seed: int, dependence: float) -> None:
     limits = {"entity": (0, 3), "concept": (-1, 3), "relation": (0, 3)}
     rows = [[random.randrange(*limits[slot.role.value]) for slot in slots(shape)] for _ in range(12)]
     ids = np.array(rows, np.int32).reshape(12, -1)
-    together = world.values(shape, ids, dependence)
+    together = world.values(shape, ids)
     for row in range(len(ids)):
-        alone = world.values(shape, ids[row : row + 1], dependence)[0]
+        alone = world.values(shape, ids[row : row + 1])[0]
         assert not differs(together[row], alone), ids[row]
 
 
@@ -248,15 +240,15 @@ def test_no_rows_at_all() -> None:
 
 
 @many
-@given(seeds, dependences)
-def test_known_facts_alone_give_the_exact_answers(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_known_facts_alone_give_the_exact_answers(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world(uncertain=False, dense=0.7)
     for _ in range(3):
         query = maker.query()
         wanted = np.zeros(world.entities)
         wanted[answer_query(query, world.index).entities] = 1
-        assert world.value(query, dependence).tolist() == wanted.tolist(), query
+        assert world.value(query).tolist() == wanted.tolist(), query
 
 
 def enumerate_worlds(query: Query, atoms: dict[Query, np.ndarray]) -> np.ndarray:
@@ -364,8 +356,8 @@ def holds(node: Query, parts: list[bool], mask: int) -> bool:
 
 
 @many
-@given(seeds, dependences)
-def test_project_agrees_with_plain_python(seed: int, dependence: float) -> None:
+@given(seeds)
+def test_project_agrees_with_plain_python(seed: int) -> None:
     """Over few members of many links and over many of few, which are walked in different ways."""
     maker = Maker(seed, entities=12)
     world, random = maker.world(dense=12.0), np.random.default_rng(seed)
@@ -374,7 +366,7 @@ def test_project_agrees_with_plain_python(seed: int, dependence: float) -> None:
     sets[1, 3:] = 0
     relations = random.integers(0, 6, 6).astype(np.int32)
     out = np.full((6, 12), 7.0, np.float32)
-    project(world.probabilities.links(), relations, sets, dependence, out)
+    project(world.probabilities.links(), relations, sets, out)
     for row, way in enumerate(relations.tolist()):
         for far in range(12):
             proofs = [0.0]
@@ -382,9 +374,7 @@ def test_project_agrees_with_plain_python(seed: int, dependence: float) -> None:
                 ends = (tail, head) if way % 2 == 0 else (head, tail)
                 if relation == way // 2 and ends[1] == far:
                     proofs.append(float(sets[row, ends[0]]) * degree)
-            best, none = max(proofs), float(np.prod([1 - proof for proof in proofs]))
-            wanted = 1 - (1 - best) ** dependence * none ** (1 - dependence)
-            assert out[row, far] == pytest.approx(wanted, abs=3e-6)
+            assert out[row, far] == pytest.approx(1 - np.prod([1 - proof for proof in proofs]), abs=3e-6)
 
 
 # Facts

@@ -78,15 +78,15 @@ class World:
                     open_.append(over)
         return reached
 
-    def value(self, query: Query, dependence: float = 0.0) -> np.ndarray:
+    def value(self, query: Query) -> np.ndarray:
         """[E] the probabilities of one query."""
         shape, ids = encode(query, self.facts.vocabulary)
-        return self.values(shape, ids[None], dependence)[0]
+        return self.values(shape, ids[None])[0]
 
-    def values(self, shape: Query, ids: np.ndarray, dependence: float = 0.0) -> np.ndarray:
+    def values(self, shape: Query, ids: np.ndarray) -> np.ndarray:
         """[B, E] of queries of one shape."""
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
-        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, (len(ids), self.entities), dependence))
+        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, (len(ids), self.entities)))
 
 
 def _degrees(found: Links | Typings) -> np.ndarray:

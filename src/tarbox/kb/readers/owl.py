@@ -6,17 +6,15 @@ and keeps its stack trace off the user's terminal.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from tarbox.core.errors import SourceError
 from tarbox.kb.axioms import Axiom, axiom_names
-from tarbox.kb.namespaces import DATA_DECLARATIONS, OIO, OWL, RDF, RDFS, TYPE, XSD
+from tarbox.kb.namespaces import DATA_DECLARATIONS, OIO, OWL, RDF, RDFS, TYPE, XML_SCHEMA
+from tarbox.kb.native import LibraryFailure, isolated
 from tarbox.kb.owl_statements import StatementMaker
 from tarbox.kb.readers.markup import BadMarkup, plain_xml
 from tarbox.kb.sources import Source
@@ -45,50 +43,10 @@ _WORDS: Final = {"InverseObjectProperty": "ObjectInverseOf"}
 _FIELDS: Final = {"from": "source", "to": "target"}
 _NAMES: Final = ("Class", "ObjectProperty", "DataProperty", "Datatype", "NamedIndividual", "AnonymousIndividual")
 _TERMS: Final = frozenset({*_NAMES, "SimpleLiteral", "LanguageLiteral", "DatatypeLiteral", "IRI", "str", "int"})
-_LINE_AND_COLUMN = re.compile(r"line_col: (?:Pos|Span)\(\(?\(?(\d+), (\d+)")
 _STANZA = re.compile(r"^\[", re.M)
 _CLAUSE = re.compile(r"^(id|holds_over_chain|transitive_over):[ \t]*([^!{\n]*?)[ \t\r]*(?:[!{].*)?$", re.M)
-_PLACE = re.compile(r"(?:line |-->\s*)(\d+)")
 
 Statement = tuple[str, str, str]
-
-
-class LibraryFailure(Exception):
-    """A reader library refused its input or panicked; `line` is where, if it knows."""
-
-    def __init__(self, reason: str, line: int = 1) -> None:
-        super().__init__(reason)
-        self.line = line
-
-
-@contextmanager
-def isolated(library: str) -> Iterator[None]:
-    """Run native code: a panic or a refusal becomes a LibraryFailure, and what it prints on stderr is swallowed."""
-    saved = os.dup(2)
-    with tempfile.TemporaryFile() as sink:
-        os.dup2(sink.fileno(), 2)
-        try:
-            yield
-        except (ValueError, SyntaxError, OSError, RuntimeError) as error:
-            text = str(getattr(error, "msg", None) or error)
-            found = _LINE_AND_COLUMN.search(text) or _PLACE.search(text)
-            line = getattr(error, "lineno", None) or (int(found.group(1)) if found else 1)
-            raise LibraryFailure(_short(text), line) from None
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":  # pyo3's, derived from BaseException
-                raise
-            raise LibraryFailure(f"{library} panicked: {_short(str(error))}") from None
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
-
-
-def _short(text: str) -> str:
-    expected = re.search(r"positives: \[([^\]]*)\]", text)
-    if expected:
-        return f"expected {expected.group(1) or 'something else'}"
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "it cannot be parsed")
-    return first[:200]
 
 
 def read_owl(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
@@ -241,7 +199,7 @@ def _part(value: Any) -> str | Axiom:
 
 def _facet(value: Any) -> str:
     word = str(value).removeprefix("Facet.")
-    return (RDF if word == "LangRange" else XSD) + word[0].lower() + word[1:]
+    return (RDF if word == "LangRange" else XML_SCHEMA) + word[0].lower() + word[1:]
 
 
 def _term(value: Any) -> str:

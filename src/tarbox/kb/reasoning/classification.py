@@ -13,8 +13,9 @@ from typing import Any, Final, final
 
 from tarbox.core.errors import MissingDependency, TarboxError
 from tarbox.kb.axioms import Axiom, write_axioms
-from tarbox.kb.readers.owl import LibraryFailure, isolated
-from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, TOP_ROLES, Term, some, sub
+from tarbox.kb.namespaces import TOP
+from tarbox.kb.native import LibraryFailure, isolated
+from tarbox.kb.reasoning.desugaring import BOTTOM, BOTTOM_ROLES, TOP_ROLES, Term, some, sub
 
 _SETS: Final = ("EquivalentClasses", "DisjointClasses", "SameIndividual", "DifferentIndividuals")
 _MOST_REFUSED: Final = 20
@@ -112,7 +113,7 @@ def _prepared(axioms: Iterable[Axiom]) -> Iterator[Axiom]:
         if len(said) == 2 and said[0] in _SETS:  # of one: it says nothing
             continue
         yield said
-        again = _replace(said, THING, PROBE)
+        again = _replace(said, TOP, PROBE)
         if again != said:
             yield again
 
@@ -121,15 +122,15 @@ def _plain(term: Term) -> Term:
     said = term
     match term:
         case ("SubObjectPropertyOf", lower, upper) if upper in BOTTOM_ROLES:
-            said = sub(_plain(some(lower)), NOTHING)
-        case ("ObjectSomeValuesFrom", role, filler) if role in TOP_ROLES and filler == THING:
-            said = THING
+            said = sub(_plain(some(lower)), BOTTOM)
+        case ("ObjectSomeValuesFrom", role, filler) if role in TOP_ROLES and filler == TOP:
+            said = TOP
         case ("ObjectSomeValuesFrom" | "ObjectHasValue", role, _) if role in BOTTOM_ROLES:
-            said = NOTHING
+            said = BOTTOM
         case ("ObjectIntersectionOf" | "ObjectUnionOf" | "ObjectPropertyChain", only):
             said = _plain(only)
         case ("ObjectUnionOf" | "ObjectOneOf",):
-            said = NOTHING
+            said = BOTTOM
         case ("DisjointUnion", name, only):
             said = ("EquivalentClasses", name, _plain(only))
         case tuple():

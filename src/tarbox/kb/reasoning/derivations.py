@@ -11,8 +11,9 @@ import numpy as np
 from tarbox.core.errors import TarboxError
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import Facts
+from tarbox.kb.namespaces import TOP
 from tarbox.kb.reasoning.classification import classify, reached
-from tarbox.kb.reasoning.desugaring import NOTHING, THING, Term, desugar, sub
+from tarbox.kb.reasoning.desugaring import BOTTOM, Term, desugar, sub
 from tarbox.kb.reasoning.inference import InferenceMode, saturate
 from tarbox.kb.reasoning.rules import ANY, EVERYBODY, RuleForm
 
@@ -210,7 +211,7 @@ def justify(axioms: Sequence[Axiom], lower: str, upper: str, seconds: float | No
 
     def follows(some: Sequence[Axiom]) -> bool:
         taxonomy = classify([*some, ("Declaration", ("Class", lower)), ("Declaration", ("Class", upper))], seconds)
-        empty = {*taxonomy.unsatisfiable, NOTHING}
+        empty = {*taxonomy.unsatisfiable, BOTTOM}
         return taxonomy.inconsistent or bool(
             lower in empty or upper in taxonomy.top or upper in reached(lower, taxonomy.direct)
         )
@@ -237,7 +238,7 @@ def _module(axioms: Sequence[Axiom], start: str) -> list[Axiom]:
     for axiom in axioms:
         parts = desugar(axiom) or [axiom]
         conditions += [(_names(part[1]) if part[0] == "SubClassOf" else set(), axiom) for part in parts]
-    seen, chosen, grown = {start, THING, NOTHING}, dict[Axiom, None](), True
+    seen, chosen, grown = {start, TOP, BOTTOM}, dict[Axiom, None](), True
     while grown:
         grown, waiting = False, []
         for needed, axiom in conditions:

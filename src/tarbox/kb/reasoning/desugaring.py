@@ -11,10 +11,9 @@ from itertools import combinations, pairwise
 from typing import Any, Final
 
 from tarbox.kb.axioms import Axiom
-from tarbox.kb.namespaces import OWL, RDFS
+from tarbox.kb.namespaces import OWL, RDFS, TOP
 
-THING: Final = f"{OWL}Thing"
-NOTHING: Final = f"{OWL}Nothing"
+BOTTOM: Final = f"{OWL}Nothing"
 TOP_ROLES: Final = (f"{OWL}topObjectProperty", f"{OWL}topDataProperty")
 BOTTOM_ROLES: Final = (f"{OWL}bottomObjectProperty", f"{OWL}bottomDataProperty")
 _LITERAL: Final = f"{RDFS}Literal"
@@ -35,7 +34,7 @@ def inverse(role: Term) -> Axiom:
     return ("ObjectInverseOf", role)
 
 
-def some(role: Term, filler: Term = THING) -> Axiom:
+def some(role: Term, filler: Term = TOP) -> Axiom:
     return ("ObjectSomeValuesFrom", role, filler)
 
 
@@ -53,7 +52,7 @@ def _cycle(terms: tuple[Term, ...], include: Callable[[Term, Term], Axiom]) -> l
 
 def _disjoint(terms: tuple[Term, ...]) -> Iterator[Axiom]:
     for one, other in combinations(terms, 2):
-        yield sub(("ObjectIntersectionOf", one, other), NOTHING)
+        yield sub(("ObjectIntersectionOf", one, other), BOTTOM)
 
 
 def _one(individual: Term) -> Axiom:
@@ -61,7 +60,7 @@ def _one(individual: Term) -> Axiom:
 
 
 def _at_most_one(role: Term) -> Axiom:
-    return sub(THING, ("ObjectMaxCardinality", "1", role))
+    return sub(TOP, ("ObjectMaxCardinality", "1", role))
 
 
 _CORE: Final[dict[str, Callable[[tuple[Term, ...]], list[Axiom]]]] = {
@@ -78,13 +77,13 @@ _CORE: Final[dict[str, Callable[[tuple[Term, ...]], list[Axiom]]]] = {
     "TransitiveObjectProperty": lambda a: [_roles(("ObjectPropertyChain", a[0], a[0]), a[0])],
     "DisjointObjectProperties": lambda a: [("DisjointObjectProperties", *pair) for pair in combinations(a, 2)],
     "AsymmetricObjectProperty": lambda a: [("DisjointObjectProperties", a[0], inverse(a[0]))],
-    "IrreflexiveObjectProperty": lambda a: [sub(("ObjectHasSelf", a[0]), NOTHING)],
+    "IrreflexiveObjectProperty": lambda a: [sub(("ObjectHasSelf", a[0]), BOTTOM)],
     "FunctionalObjectProperty": lambda a: [_at_most_one(a[0])],
     "InverseFunctionalObjectProperty": lambda a: [_at_most_one(inverse(a[0]))],
     "ClassAssertion": lambda a: [sub(_one(a[1]), a[0])],
     "ObjectPropertyAssertion": lambda a: [sub(_one(a[1]), ("ObjectHasValue", a[0], a[2]))],
     "NegativeObjectPropertyAssertion": lambda a: [
-        sub(("ObjectIntersectionOf", _one(a[1]), ("ObjectHasValue", a[0], a[2])), NOTHING)
+        sub(("ObjectIntersectionOf", _one(a[1]), ("ObjectHasValue", a[0], a[2])), BOTTOM)
     ],
     "SameIndividual": lambda a: [sub(_one(one), _one(other)) for one, other in pairwise(a)],
     "DifferentIndividuals": lambda a: [("DifferentIndividuals", *a)],
@@ -94,7 +93,7 @@ _CORE: Final[dict[str, Callable[[tuple[Term, ...]], list[Axiom]]]] = {
 def as_object_axiom(term: Term) -> Term:
     """The same with data properties as relations; a datatype stays, and no rule knows it."""
     if not isinstance(term, tuple):
-        return THING if term == _LITERAL else term
+        return TOP if term == _LITERAL else term
     word, *arguments = term
     word = word.replace("DataProperty", "ObjectProperty").replace("DataProperties", "ObjectProperties")
     if word.startswith("Data") and word[4:] in ("SomeValuesFrom", "HasValue", "MinCardinality", "MaxCardinality"):

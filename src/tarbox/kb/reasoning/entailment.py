@@ -16,7 +16,7 @@ import numpy as np
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.reasoning.classification import PROBE, Taxonomy, classify, reached
-from tarbox.kb.reasoning.desugaring import NOTHING, Term, desugar, sub
+from tarbox.kb.reasoning.desugaring import BOTTOM, Term, desugar, sub
 from tarbox.kb.reasoning.fixpoint import Saturation
 from tarbox.kb.reasoning.relations import classify_relations
 from tarbox.kb.reasoning.rules import RuleSet
@@ -74,7 +74,7 @@ def realize(axioms: Sequence[Axiom], seconds: float | None = SECONDS) -> Realiza
 
 def _saturate(axioms: Sequence[Axiom], taxonomy: Taxonomy) -> Saturation:
     told = [sub(lower, upper) for lower, upper in taxonomy.direct]
-    told += [sub(name, NOTHING) for name in taxonomy.unsatisfiable]
+    told += [sub(name, BOTTOM) for name in taxonomy.unsatisfiable]
     facts = Facts.of(Vocabulary.of([]))
     saturation = Saturation(RuleSet(facts.vocabulary, [*axioms, *told]), facts)
     saturation.run(facts)
@@ -119,7 +119,7 @@ def entails(axioms: Sequence[Axiom], goal: Axiom, seconds: float | None = SECOND
     parts = desugar(goal)
     if goal[0] == "DifferentIndividuals":
         pairs = combinations([("ObjectOneOf", individual) for individual in goal[1:]], 2)
-        parts = [sub(("ObjectIntersectionOf", *pair), NOTHING) for pair in pairs]
+        parts = [sub(("ObjectIntersectionOf", *pair), BOTTOM) for pair in pairs]
     if parts is None:
         return goal in axioms
     inclusions = [part[1:] for part in parts if part[0] == "SubClassOf"]

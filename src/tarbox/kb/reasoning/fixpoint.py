@@ -22,7 +22,7 @@ from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys, rang
 
 _ROWS: Final = 1 << 20
 """How many new facts are joined at a time, and how many results of a join are held at a time."""
-MOST: Final = 200_000_000
+MOST_FACTS: Final = 200_000_000
 """More facts than this are not inferred: the relation that makes them is not what its axiom says."""
 
 Table = NDArray[np.int64]
@@ -110,10 +110,10 @@ class Saturation:
     def _grow(self, edges: Keys, types: Keys) -> None:
         while len(edges) or len(types):
             self.edges, self.types = _merged(self.edges, edges), _merged(self.types, types)
-            if len(self.edges) + len(self.types) > MOST:
+            if len(self.edges) + len(self.types) > MOST_FACTS:
                 raise TarboxError(
-                    f"more than {MOST:,} facts would follow. Build with --infer rdfs, or leave out the axiom that "
-                    "makes so many: a transitive or symmetric relation, or a chain."
+                    f"more than {MOST_FACTS:,} facts would follow. Build with --infer rdfs, or leave out the axiom "
+                    "that makes so many: a transitive or symmetric relation, or a chain."
                 )
             found: tuple[list[Keys], list[Keys]] = ([], [])
             for new in _pieces(edges):

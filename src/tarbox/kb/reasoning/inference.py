@@ -17,7 +17,7 @@ from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.reasoning.classification import Taxonomy, classify
-from tarbox.kb.reasoning.desugaring import NOTHING, is_rdfs, sub
+from tarbox.kb.reasoning.desugaring import BOTTOM, is_rdfs, sub
 from tarbox.kb.reasoning.fixpoint import Saturation
 from tarbox.kb.reasoning.rules import RuleSet
 from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
@@ -138,7 +138,7 @@ def infer_individuals(
 
     No class is classified here; of the subsumptions only those that the axioms state in other words are added.
     """
-    saturation = saturate(facts, (*axioms, *(sub(concept, NOTHING) for concept in empty)), mode)
+    saturation = saturate(facts, (*axioms, *(sub(concept, BOTTOM) for concept in empty)), mode)
     facts = _join_subsumptions(facts, _by_rules(facts, saturation.hierarchy), mode, axioms)
     saturation.run(facts)
     fact_keys, typing_keys = _known(facts, saturation)

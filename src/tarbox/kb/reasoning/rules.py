@@ -15,7 +15,8 @@ from enum import Enum
 from typing import Final, final
 
 from tarbox.kb.axioms import Axiom
-from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, NOTHING, THING, Term, desugar, inverse, some
+from tarbox.kb.namespaces import TOP
+from tarbox.kb.reasoning.desugaring import BOTTOM, BOTTOM_ROLES, Term, desugar, inverse, some
 from tarbox.kb.vocabulary import Names, Vocabulary
 
 ANY: Final = -1
@@ -126,7 +127,7 @@ class RuleSet:
     def _take(self, axiom: Axiom) -> None:
         match axiom:
             case ("SubClassOf", lower, upper):
-                if upper != THING:
+                if upper != TOP:
                     self._include(self.sufficient(lower), upper)
             case ("SubObjectPropertyOf", ("ObjectPropertyChain", *chain), upper):
                 *front, last = (self.role(role) for role in chain)
@@ -137,7 +138,7 @@ class RuleSet:
                     step = whole
                 self.add(RuleForm.CHAIN, step, last, self.role(upper))
             case ("SubObjectPropertyOf", lower, upper) if upper in BOTTOM_ROLES:
-                self._include(self.sufficient(some(lower)), NOTHING)
+                self._include(self.sufficient(some(lower)), BOTTOM)
             case ("SubObjectPropertyOf", lower, upper):
                 self.add(RuleForm.ROLE, self.role(lower), self.role(upper))
             case ("DisjointObjectProperties", one, other):
@@ -153,7 +154,7 @@ class RuleSet:
 
     def sufficient(self, term: Term) -> int:
         """The concept of what is surely in an expression, by what is known of individuals; ANY for owl:Thing."""
-        if term == THING:
+        if term == TOP:
             return ANY
         concept = self.concepts[term]
         if not isinstance(term, str) and concept not in self._defined:
@@ -200,10 +201,10 @@ class RuleSet:
     def _include(self, concept: int, term: Term) -> None:
         """Every member of `concept` is in the expression `term`, as far as that says something of named individuals."""
         match term:
-            case str() if term == NOTHING:
+            case str() if term == BOTTOM:
                 self.add(RuleForm.SUB, concept, self.contradiction(self._axiom))
             case str():
-                if term != THING:
+                if term != TOP:
                     self.add(RuleForm.SUB, concept, self.concepts[term])
             case ("ObjectIntersectionOf", *parts):
                 for part in parts:
@@ -240,7 +241,7 @@ class RuleSet:
         self.add(RuleForm.SUB, joined, nothing)
 
     def _term(self, concept: int) -> Term:
-        return THING if concept == ANY else self.concepts.term(concept)
+        return TOP if concept == ANY else self.concepts.term(concept)
 
     def contradiction(self, axiom: int) -> int:
         """The concept of the individuals that contradict this axiom."""

@@ -51,56 +51,38 @@ def _find(columns: Any, low: int, high: int, wanted: int) -> int:
 
 
 @_compiled
-def _project_counted(links: Any, relations: Any, sets_BE: Any, dependence: float, count: int, out_BE: Any) -> None:
-    """Row by row the probability that links lead from `count` or more members of the set to x, as `project` for one.
-
-    Of N such links, `P(N < count)` is `(1 - m)^(dependence) * Q^(1 - dependence)`, where m is the probability of the
-    one that is `count`-th in likelihood, and Q that of fewer than `count` where all are independent (by the recurrence
-    of the Poisson binomial distribution).
-    """
+def project_counted(links: Any, relations: Any, sets_BE: Any, count: int, out_BE: Any) -> None:
+    """Row by row the probability that links lead from `count` or more members of the set to x: the tail of the Poisson
+    binomial distribution, by its recurrence."""
     starts, near, far, degrees = links
-    fewer = np.zeros(count, np.float64)
-    greatest = np.zeros(count, np.float64)
+    exactly = np.zeros(count, np.float64)  # that so many links lead there, for each number below the count
     for row in range(len(relations)):
         out_BE[row] = 0
         place, last = starts[relations[row] ^ 1], starts[(relations[row] ^ 1) + 1]
         while place < last:
-            reached, first = near[place], place
-            fewer[:], greatest[:] = 0, 0
-            fewer[0] = 1
+            reached, likely, certain = near[place], 0, 0
+            exactly[:] = 0
+            exactly[0] = 1
             while place < last and near[place] == reached:
                 strength = np.float64(sets_BE[row, far[place]]) * degrees[place]
                 place += 1
+                likely += strength > 0
+                certain += strength >= 1
                 for number in range(count - 1, 0, -1):
-                    fewer[number] += (fewer[number - 1] - fewer[number]) * strength
-                fewer[0] -= fewer[0] * strength
-                for number in range(count):
-                    if strength > greatest[number]:
-                        greatest[number], strength = strength, greatest[number]
-            if place - first < count or greatest[count - 1] == 0:
-                continue
-            if greatest[count - 1] >= 1:
+                    exactly[number] += (exactly[number - 1] - exactly[number]) * strength
+                exactly[0] -= exactly[0] * strength
+            if certain >= count:
                 out_BE[row, reached] = 1
-                continue
-            alone = np.log1p(-min(greatest[count - 1], 0.999999))
-            none = np.log(max(np.sum(fewer), 1e-300))
-            out_BE[row, reached] = max(-np.expm1(dependence * alone + (1 - dependence) * none), 0)
+            elif likely >= count:
+                out_BE[row, reached] = max(1 - np.sum(exactly), 0)
 
 
 @_compiled
-def project(links: Any, relations: Any, sets_BE: Any, dependence: float, out_BE: Any, count: int = 1) -> None:  # noqa: C901
-    """Row by row the probability that a link leads from a member of the set to x.
-
-    With proofs of probabilities p_1, p_2, ..., the greatest of them m, it is
-    `1 - (1 - m)^(dependence) * prod(1 - p_i)^(1 - dependence)`: m where proofs depend on each other fully, their
-    noisy-or where they are independent. With a greater `count`, the probability that so many links do.
-    """
-    if count > 1:
-        _project_counted(links, relations, sets_BE, dependence, count, out_BE)
-        return
+def project(links: Any, relations: Any, sets_BE: Any, out_BE: Any) -> None:
+    """Row by row the probability that a link leads from a member of the set to x: the noisy-or of its proofs."""
     starts, near, far, degrees = links
     entities = sets_BE.shape[1]
-    sums = np.zeros(entities, np.float64)
+    found = np.zeros(entities, np.float64)
     members = np.empty(entities, np.int32)
     for row in range(len(relations)):
         first, last = starts[relations[row]], starts[relations[row] + 1]
@@ -109,32 +91,21 @@ def project(links: Any, relations: Any, sets_BE: Any, dependence: float, out_BE:
             if sets_BE[row, entity] > 0:
                 members[count] = entity
                 count += 1
-        out_BE[row] = 0
         if count * 24 < last - first:
             for number in range(count):
                 member = members[number]
                 place = _find(near, first, last, member)
                 while place < last and near[place] == member:
                     strength = sets_BE[row, member] * degrees[place]
-                    reached = far[place]
-                    out_BE[row, reached] = max(out_BE[row, reached], strength)
-                    sums[reached] += np.log1p(-min(strength, 0.999999))
+                    found[far[place]] += strength * (1 - found[far[place]])
                     place += 1
         elif count:
             for place in range(first, last):
-                strength = sets_BE[row, near[place]]
-                if strength > 0:
-                    strength *= degrees[place]
-                    reached = far[place]
-                    out_BE[row, reached] = max(out_BE[row, reached], strength)
-                    sums[reached] += np.log1p(-min(strength, 0.999999))
+                strength = sets_BE[row, near[place]] * degrees[place]
+                found[far[place]] += strength * (1 - found[far[place]])
         for entity in range(entities):
-            greatest = out_BE[row, entity]
-            if 0 < greatest < 1:
-                alone = np.log1p(-min(np.float64(greatest), 0.999999))
-                mixed = -np.expm1(dependence * alone + (1 - dependence) * sums[entity])
-                out_BE[row, entity] = max(greatest, np.float32(mixed))
-            sums[entity] = 0
+            out_BE[row, entity] = min(found[entity], 1.0)
+            found[entity] = 0
 
 
 @_compiled

@@ -57,7 +57,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)
-    reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed), None, config.dependence)
+    reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed))
     queries = FittingQueries.of(reasoner, facts, config.queries, context.seed)
     ranking = fit_ranking(reasoner, queries, context.seed, context.device)
     context.begin(next(parts))
@@ -65,7 +65,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     context.begin(next(parts))
     probabilities = calibration.probabilities(predictor.eval(), Evidence.of(data.facts))
     index = Index.of(data.facts)
-    found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking, config.dependence)
+    found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking)
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
 
 

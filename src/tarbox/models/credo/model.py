@@ -59,14 +59,12 @@ _ALTERNATIVES: Final = 8
 @final
 @dataclass(frozen=True, slots=True)
 class CredoConfig:
-    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and four more.
+    """The settings of the link predictor (`tarbox.models.complex.ComplexConfig`), and three more.
 
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware and the size of the knowledge base. `held_out`
     is the share of the facts that calibration is fitted on; probabilities are those of being among facts that are
-    missing at this rate. Concept scores are fitted on `queries` queries of each template. `dependence` says how far the
-    proofs of an answer depend on each other: 1 counts the best of them alone, 0 all of them as independent. `continued`
-    is the share of the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration,
-    and with all.
+    missing at this rate. Concept scores are fitted on `queries` queries of each template. `continued` is the share of
+    the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all.
     """
 
     rank: int = 0
@@ -76,7 +74,6 @@ class CredoConfig:
     initial: float = 1e-3
     held_out: float = 0.1
     queries: int = 300
-    dependence: float = 0.0
     continued: float = 0.34
 
     def __post_init__(self) -> None:
@@ -94,11 +91,8 @@ class CredoConfig:
             raise ConfigError(
                 f"held_out = {self.held_out}, continued = {self.continued}: both must lie between 0 and 1"
             )
-        if self.queries < 1 or not 0 <= self.dependence <= 1:
-            raise ConfigError(
-                f"queries = {self.queries}, dependence = {self.dependence}: "
-                "queries must be at least 1, and dependence lie between 0 and 1"
-            )
+        if self.queries < 1:
+            raise ConfigError(f"queries = {self.queries}: it must be at least 1")
 
 
 @final
@@ -114,7 +108,6 @@ class Credo(Learner):
     probabilities: FactProbabilities
     features: ConceptFeatures
     ranking: Network | None
-    dependence: float
     priors: Priors = field(repr=False)
 
     @classmethod
@@ -124,10 +117,9 @@ class Credo(Learner):
         probabilities: FactProbabilities,
         sets: SetModel,
         ranking: Network | None = None,
-        dependence: float = 0.0,
     ) -> Credo:
         priors = Priors.of(index.facts, index.instances, Level.ENTITY)
-        return cls(index, probabilities, ConceptFeatures.of(index, sets), ranking, dependence, priors)
+        return cls(index, probabilities, ConceptFeatures.of(index, sets), ranking, priors)
 
     def supports(self, shape: Query) -> bool:  # noqa: ARG002
         """Any query."""
@@ -141,9 +133,7 @@ class Credo(Learner):
         columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
         size = len(ids), self.index.entities
         ranges = {own: find_literals(own, self.index) for own in data_ranges(shape)}
-        return compose(
-            shape, ProbabilityAlgebra(self.probabilities, columns, size, self.dependence, background, ranges)
-        )
+        return compose(shape, ProbabilityAlgebra(self.probabilities, columns, size, background, ranges))
 
     def ask(self, shape: Query, ids: Ids) -> QueryBatch:
         """The queries with their sets and known answers."""
@@ -255,7 +245,7 @@ class Credo(Learner):
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
         sets = SetModel(arrays["sets/concepts"], arrays["sets/weights"].astype(np.float32))
-        return cls.of(index, probabilities, sets, ranking, config.dependence)
+        return cls.of(index, probabilities, sets, ranking)
 
     @classmethod
     def resolve(cls, config: CredoConfig, sizes: Sizes, device: torch.device) -> CredoConfig:
