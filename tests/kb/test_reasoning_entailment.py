@@ -170,7 +170,7 @@ def test_axioms_that_contradict_each_other_are_reported() -> None:
 
 
 def test_too_much_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixpoint, "MOST", 100)
+    monkeypatch.setattr(fixpoint, "MOST_FACTS", 100)
     vocabulary = Vocabulary.of([f"urn:{n:03}" for n in range(100)], [], ["urn:p"])
     chain = Facts.of(vocabulary, [(n, 0, n + 1) for n in range(99)])
     with pytest.raises(TarboxError, match="more than 100 facts would follow"):
