@@ -9,6 +9,7 @@ scratch/kb-NAME or scratch/NAME-kb; where only the store is there, the benchmark
 queries, on the two imported sets of the paper's protocol of the valid ones. The calibration error is of the ten best
 predictions of queries drawn without asking for a hard answer (docs/evaluation.md): `--ece` of each of nine templates,
 from the whole graph, which the store of an honest benchmark has; without that store, of the benchmark's own templates.
+It is given again for the queries of which some answer is known, and probabilities of single links beside what is true.
 
 Every run is a process of its own, `--jobs` at a time, so the seconds of one that had company are longer than alone.
 Results: a table, and $OUT/reasoner.json.
@@ -42,10 +43,12 @@ from tarbox.core.ids import Level
 from tarbox.evaluation.calibration import predict, reliability
 from tarbox.evaluation.evaluator import rank_table
 from tarbox.execution.graph import Index
-from tarbox.kb.splits import SplitBy, split_honestly
+from tarbox.kb.rows import TripleKeys, contains
+from tarbox.kb.splits import Split, SplitBy, split_honestly
 from tarbox.kb.store import open_store
 from tarbox.models.counting import Counting
 from tarbox.models.credo.model import Credo
+from tarbox.models.credo.network import CERTAIN, complete
 from tarbox.models.credo.queries import QueryGraph, draw_queries
 from tarbox.models.saved import open_run
 from tarbox.models.scorer import Scorer
@@ -114,10 +117,17 @@ def work(options: argparse.Namespace) -> None:
     }
     if seed == 0:
         found["counting"] = per_query(Counting.from_facts(benchmark.store.facts), table, benchmark)
-    asked = calibration_table(options, name, benchmark)
+    split = split_of(options.scratch, name, benchmark)
+    if split is not None:
+        found["facts"] = fact_reliability(scorer, split)
+    asked = calibration_table(options, split, benchmark)
     if asked is not None:
         found["reliability"] = {
             f"{template} {level.value}": summary(one) for (level, template), one in predict(scorer, asked).items()
+        }
+        known = asked.take(np.flatnonzero(asked.lists("known").sizes() > 0))
+        found["reliability where some answer is known"] = {
+            f"{template} {level.value}": summary(one) for (level, template), one in predict(scorer, known).items()
         }
     found["peak GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     found["device GB"] = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
@@ -168,17 +178,48 @@ def latency(credo: Credo, seed: int) -> dict[str, float]:
     return found
 
 
-def calibration_table(options: argparse.Namespace, name: str, benchmark: Benchmark) -> QueryTable | None:
-    """Queries of nine templates, drawn from the graphs of the benchmark whether or not they have a hard answer."""
-    store = store_of(options.scratch, name)
-    if name not in HONEST:
+def split_of(scratch: Path, name: str, benchmark: Benchmark) -> Split | None:
+    """The graphs that an honest benchmark was built from, where its store is there."""
+    store = store_of(scratch, name)
+    if name not in HONEST or store is None:
         return None
-    if store is None or not options.ece:
-        return benchmark.calibration()
     made = benchmark.manifest["options"]
     split = split_honestly(open_store(store).facts, int(made["seed"]), SplitBy(made["split"]))
     if not np.array_equal(split.train.heads, benchmark.store.facts.heads):
         sys.exit(f"{benchmark.path} was not built from {store}")
+    return split
+
+
+def fact_reliability(credo: Credo, split: Split) -> dict[str, Any]:
+    """Of predicted links: tenths of the probability with the share that is true in the whole graph, and the log loss
+    (x 1,000) on the validation graph alone that other powers of the odds in `complete` would have."""
+    starts, near, far, degrees = credo.probabilities.links()
+    directed = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    chosen = (directed % 2 == 0) & (degrees < 1)
+    codec = TripleKeys(credo.index.entities)
+    keys = codec.encode(directed[chosen] // 2, far[chosen], near[chosen])
+    found = degrees[chosen].astype(np.float64)
+    in_valid, in_whole = (
+        contains(np.sort(codec.encode(part.relations, part.heads, part.tails)), keys)
+        for part in (split.stages["valid"].facts, split.whole)
+    )
+    grid = np.linspace(0, 1, 100_001)
+    before = np.interp(found, complete(grid.astype(np.float32)), grid)
+    usable = ~(in_whole & ~in_valid)
+    losses = {}
+    for power in (0.0, 0.25, 0.5, 0.75, 1.0):
+        after = np.minimum(before / (1 - before) ** power, CERTAIN)
+        half = after / (2 - after)  # half of what is missing is in the validation graph; the other half is left out
+        losses[str(power)] = -1000 * float(np.where(in_valid, np.log(half), np.log1p(-half))[usable].mean())
+    tenths = np.minimum((10 * found).astype(int), 9)
+    bins = [(found[own].mean(), in_whole[own].mean(), int(own.sum())) for own in (tenths == n for n in range(10))]
+    return {"bins": bins, "log loss by power": losses}
+
+
+def calibration_table(options: argparse.Namespace, split: Split | None, benchmark: Benchmark) -> QueryTable | None:
+    """Queries of nine templates, drawn from the graphs of the benchmark whether or not they have a hard answer."""
+    if split is None or not options.ece:
+        return benchmark.calibration()
     later = Index.of(split.whole, benchmark.store.facts)
     graph = SamplingGraph(later, hard=True, never=np.zeros(later.concepts, np.bool_), every=True)
     sampling = BenchmarkOptions(seed=1, max_answers=MOST_HARD_ANSWERS)
@@ -225,6 +266,10 @@ def report(found: list[dict[str, Any]]) -> None:
         for level in runs[0]["ranks"]:
             report_level(name, level, runs)
         first = runs[0]
+        if "facts" in first:
+            shown_bins = "  ".join(f"{said:.2f}: {true:.2f} ({n})" for said, true, n in first["facts"]["bins"] if n)
+            print(f"    links said: true     {shown_bins}")
+            print("    log loss by power   " + shown(first["facts"]["log loss by power"], ".2f"))
         times = ", ".join(f"{one['seconds to train']:.0f}" for one in runs)
         answers = " ".join(f"{template} {value:.1f}" for template, value in first["milliseconds"].items())
         print(
@@ -253,20 +298,22 @@ def report_level(name: str, level: str, runs: list[dict[str, Any]]) -> None:
     if level == Level.ENTITY.value and name in PUBLISHED:
         label, row = PUBLISHED[name]
         print(f"    {label:20}" + shown(row, ".1f") + f", average {np.mean(list(row.values())):.1f}")
-    errors = [one["reliability"] for one in runs if "reliability" in one]
+    for label, kind in (("ECE", "reliability"), ("ECE, some known", "reliability where some answer is known")):
+        report_reliability(label, [one[kind] for one in runs if kind in one], level)
+
+
+def report_reliability(label: str, errors: list[dict[str, Any]], level: str) -> None:
     keys = [key for key in (errors[0] if errors else {}) if key.endswith(f" {level}")]
     if keys:
-        print(
-            f"    {'ECE':20}"
-            + shown({key.split()[0]: np.mean([one[key]["ece"] for one in errors]) for key in keys}, ".3f")
-        )
-        print(
-            f"    {'share true - degree':20}"
-            + shown(
-                {key.split()[0]: np.mean([one[key]["true"] - one[key]["degree"] for one in errors]) for key in keys},
-                "+.3f",
+        means = {
+            key.split()[0]: (
+                np.mean([one[key]["ece"] for one in errors]),
+                np.mean([one[key]["true"] - one[key]["degree"] for one in errors]),
             )
-        )
+            for key in keys
+        }
+        print(f"    {label:20}" + shown({name: error for name, (error, _) in means.items()}, ".3f"))
+        print(f"    {'share true - degree':20}" + shown({name: bias for name, (_, bias) in means.items()}, "+.3f"))
 
 
 def shown(figures: dict[str, Any], form: str) -> str:
