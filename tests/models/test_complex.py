@@ -104,6 +104,27 @@ def test_the_loss_has_three_parts(reached: slice) -> None:
     torch.testing.assert_close(regularized.loss(given, reached, None).detach(), entropy + 0.2 * cubes)
 
 
+@pytest.mark.parametrize("drawn", [None, [9, 10, 8, 10]])
+def test_experts_learn_apart_and_are_averaged(drawn: list[int] | None) -> None:
+    """Two of rank 3 are one of rank 6: the same mean of losses, and the mean of their scores."""
+    torch.manual_seed(5)
+    reached = PLACES.concepts
+    given, rivals = some_links(reached), None if drawn is None else torch.tensor(drawn)
+    both = Complex(ComplexConfig(rank=6, initial=0.7, experts=2), SIZES)
+    each = [Complex(ComplexConfig(rank=3), SIZES) for _ in range(2)]
+    with torch.no_grad():
+        for place, own in enumerate(each):
+            own.nodes.copy_(both.nodes[:, 6 * place : 6 * place + 6])
+            own.relations.copy_(both.relations[:, 6 * place : 6 * place + 6])
+    losses = [own.loss(given, reached, rivals) for own in each]
+    torch.testing.assert_close(both.loss(given, reached, rivals), (losses[0] + losses[1]) / 2)
+    relation, near, far = given.unbind(1)
+    wanted = (all_scores(each[0]) + all_scores(each[1])) / 2
+    found = both.scores(both.questions(relation, near), reached)
+    torch.testing.assert_close(found.detach(), wanted[relation, near, reached])
+    torch.testing.assert_close(both.pair_scores(1, near, far).detach(), wanted[1, near, far])
+
+
 @pytest.mark.parametrize("reached", [PLACES.entities, PLACES.concepts])
 def test_of_all_rivals_the_sampled_loss_is_the_whole_one(reached: slice) -> None:
     links, given = links_with(), some_links(reached)
@@ -148,6 +169,8 @@ def test_mistakes_in_the_settings() -> None:
         ComplexConfig(rank=0)
     with pytest.raises(ConfigError, match="must be 0 or more"):
         ComplexConfig(candidates=-1)
+    with pytest.raises(ConfigError, match="experts must divide the rank"):
+        ComplexConfig(rank=5, experts=2)
     with pytest.raises(ConfigError, match="beam is 0"):
         CqdConfig(beam=0)
 

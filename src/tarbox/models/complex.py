@@ -71,7 +71,9 @@ class ComplexConfig:
 
     `rank` complex numbers for each node and relation. `regularization` weighs the cubes of their moduli (N3),
     `relation_weight` the prediction of the relation from both nodes. `candidates` limits the rivals of a link to so
-    many of its kind, drawn for each step; 0 takes them all. `initial` is the deviation of the first values.
+    many of its kind, drawn for each step; 0 takes them all. `initial` is the deviation of the first values. The rank is
+    divided among `experts`, each of which learns by a softmax of its own; the score of a link is the mean of theirs, so
+    that the softmax over scores is the product of theirs (Hinton 2002).
     """
 
     rank: int = 512
@@ -79,8 +81,11 @@ class ComplexConfig:
     relation_weight: float = 0.5
     candidates: int = 0
     initial: float = 1e-3
+    experts: int = 1
 
     def __post_init__(self) -> None:
+        if self.experts < 1 or self.rank % self.experts:
+            raise ConfigError(f"rank is {self.rank} and experts {self.experts}: experts must divide the rank")
         if self.rank < 1 or self.initial <= 0:
             raise ConfigError(f"rank is {self.rank} and initial {self.initial}; both must be greater than 0")
         if self.regularization < 0 or self.relation_weight < 0 or self.candidates < 0:
@@ -105,7 +110,7 @@ class Complex(nn.Module):
 
     def questions(self, relations_B: Tensor, nodes_B: Tensor) -> Tensor:
         """[B, 2 * rank] the products of nodes and relations: what the nodes they lead to are compared with."""
-        return multiply(self.nodes[nodes_B], self.relations[relations_B])
+        return self._join(multiply(self._split(self.nodes[nodes_B]), self._split(self.relations[relations_B])))
 
     def scores(self, questions_BD: Tensor, reached: slice | Tensor) -> Tensor:
         """[B, N] the scores of the nodes given."""
@@ -113,7 +118,22 @@ class Complex(nn.Module):
 
     def members(self, concepts_B: Tensor) -> Tensor:
         """[B, 2 * rank] what the instances of these concept nodes are compared with: typing read backwards."""
-        return multiply(self.nodes[concepts_B], conjugate(self.relations[self.places.concepts_of]))
+        way = self._split(self.relations[self.places.concepts_of])
+        return self._join(multiply(self._split(self.nodes[concepts_B]), conjugate(way)))
+
+    def pair_scores(self, relation: int, from_B: Tensor, to_B: Tensor) -> Tensor:
+        """[B] the scores of links by one directed relation."""
+        question = multiply(self._split(self.nodes[from_B]), self._split(self.relations[relation]))
+        return (self._join(question) * self.nodes[to_B]).sum(1)
+
+    def _split(self, table: Tensor) -> Tensor:
+        """[.., experts, 2 * rank / experts] what each expert has."""
+        return table.reshape(*table.shape[:-1], self.config.experts, -1)
+
+    def _join(self, questions: Tensor) -> Tensor:
+        """[.., 2 * rank] so that a product with nodes is the mean of the experts' scores."""
+        joined = questions.flatten(-2)
+        return joined if self.config.experts == 1 else joined / self.config.experts
 
     def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
         """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation.
@@ -123,21 +143,26 @@ class Complex(nn.Module):
         relation_B, from_B, to_B = links_B3.unbind(1)
         size, drawn = len(links_B3), candidates_K if candidates_K is not None else from_B[:0]
         rows = functional.embedding(torch.cat([from_B, to_B, drawn]), self.nodes, sparse=sparse)
-        near_BD, far_BD, candidates_KD = torch.split(rows, [size, size, len(drawn)])
-        way_BD = functional.embedding(relation_B, self.relations)
-        question_BD = multiply(near_BD, way_BD)
-        if candidates_K is None:
-            loss = functional.cross_entropy(self.scores(question_BD, reached).float(), to_B - reached.start)
-        else:
-            share = (reached.stop - reached.start) / len(candidates_K)
-            scores_BK = (question_BD @ candidates_KD.T).float() + math.log(share)
-            own_B = (question_BD * far_BD).sum(1).float()
-            loss = _sampled_softmax(own_B, scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9))
-        if self.config.relation_weight:
-            guess_BR = multiply(conjugate(near_BD), far_BD) @ self.relations.T
-            loss = loss + self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B)
-        cubes = sum((modulus(part) ** 3).sum(1).mean() for part in (near_BD, way_BD, far_BD))
-        return loss + self.config.regularization * cubes
+        near_BXD, far_BXD, candidates_KXD = torch.split(self._split(rows), [size, size, len(drawn)])
+        way_BXD = self._split(functional.embedding(relation_B, self.relations))
+        question_BXD = multiply(near_BXD, way_BXD)
+        guess_BXD = multiply(conjugate(near_BXD), far_BXD)
+        losses = []
+        for expert in range(self.config.experts):
+            question_BD = question_BXD[:, expert]
+            if candidates_K is None:
+                nodes_ND = self._split(self.nodes[reached])[:, expert]
+                losses.append(functional.cross_entropy((question_BD @ nodes_ND.T).float(), to_B - reached.start))
+            else:
+                share = (reached.stop - reached.start) / len(candidates_K)
+                scores_BK = (question_BD @ candidates_KXD[:, expert].T).float() + math.log(share)
+                own_B = (question_BD * far_BXD[:, expert]).sum(1).float()
+                losses.append(_sampled_softmax(own_B, scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9)))
+            if self.config.relation_weight:
+                guess_BR = guess_BXD[:, expert] @ self._split(self.relations)[:, expert].T
+                losses.append(self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B))
+        cubes = sum((modulus(part) ** 3).sum((1, 2)).mean() for part in (near_BXD, way_BXD, far_BXD))
+        return (sum(losses[1:], losses[0]) + self.config.regularization * cubes) / self.config.experts
 
 
 def _sampled_softmax(own_B: Tensor, others_BK: Tensor) -> Tensor:

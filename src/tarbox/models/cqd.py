@@ -11,7 +11,7 @@ relation, a concept answers a query by one more hop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
@@ -52,7 +52,7 @@ class CqdConfig:
             raise ConfigError(f"beam is {self.beam}; it must be at least 1")
 
     def links(self) -> ComplexConfig:
-        return ComplexConfig(**{field.name: getattr(self, field.name) for field in fields(ComplexConfig)})
+        return ComplexConfig(self.rank, self.regularization, self.relation_weight, self.candidates, self.initial)
 
 
 @final

@@ -129,6 +129,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_model(point: str, cut: Path, 
     ("settings", "message"),
     [
         ({"rank": -1}, r"rank = -1, .*rank must be 0 or more"),
+        ({"rank": 5}, r"rank = 5, experts = 2: experts must divide the rank"),
         ({"candidates": -2}, r"candidates = -2, .*candidates -1 or more"),
         ({"initial": 0.0}, r"initial = 0\.0: .*initial greater than 0"),
         ({"regularization": -0.1}, r"regularization = -0\.1, .*both must be 0 or more"),
@@ -159,8 +160,8 @@ def test_what_settings_leave_open_is_decided_by_size_and_hardware(facts: Facts) 
 
     large = Credo.resolve(CredoConfig(), Sizes(100_000, 10, 5), torch.device("cpu"))
     assert (large.rank, large.candidates) == (64, 512)
-    given = Credo.resolve(CredoConfig(rank=5, candidates=7), Sizes(100_000, 10, 5), torch.device("cpu"))
-    assert (given.rank, given.candidates) == (5, 7)
+    given = Credo.resolve(CredoConfig(rank=6, candidates=7), Sizes(100_000, 10, 5), torch.device("cpu"))
+    assert (given.rank, given.candidates) == (6, 7)
 
 
 @pytest.mark.parametrize("assignment", ["model.continued=0.9", "model.held_out=0.5", "model.candidates=4"])

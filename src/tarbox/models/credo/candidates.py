@@ -21,7 +21,7 @@ from torch import Tensor
 
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.rows import TripleKeys, distinct, pair_keys
-from tarbox.models.complex import Complex, multiply
+from tarbox.models.complex import Complex
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import ConceptTree, LinkView, TypingView, link_features, typing_features
 
@@ -207,9 +207,9 @@ def _pair_scores(predictor: Complex, relation: int, head: Keys, tail: Keys) -> t
     """[N] each: the score of the tail seen from the head, and of the head seen from the tail."""
     to_tail, to_head = np.empty(len(head), np.float32), np.empty(len(head), np.float32)
     for rows in _blocks(len(head), 8 * predictor.nodes.shape[1], predictor):
-        heads, tails = (predictor.nodes[_on(ids[rows], predictor.nodes)] for ids in (head, tail))
-        to_tail[rows] = (multiply(heads, predictor.relations[2 * relation + 1]) * tails).sum(1).cpu().numpy()
-        to_head[rows] = (multiply(tails, predictor.relations[2 * relation]) * heads).sum(1).cpu().numpy()
+        heads, tails = (_on(ids[rows], predictor.nodes) for ids in (head, tail))
+        to_tail[rows] = predictor.pair_scores(2 * relation + 1, heads, tails).cpu().numpy()
+        to_head[rows] = predictor.pair_scores(2 * relation, tails, heads).cpu().numpy()
     return to_tail, to_head
 
 

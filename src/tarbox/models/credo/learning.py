@@ -75,4 +75,6 @@ def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable
 
 
 def _predictor_config(config: CredoConfig) -> ComplexConfig:
-    return ComplexConfig(config.rank, config.regularization, config.relation_weight, config.candidates, config.initial)
+    return ComplexConfig(
+        config.rank, config.regularization, config.relation_weight, config.candidates, config.initial, config.experts
+    )

@@ -72,6 +72,7 @@ class CredoConfig:
     relation_weight: float = 0.5
     candidates: int = -1
     initial: float = 1e-3
+    experts: int = 2
     held_out: float = 0.1
     queries: int = 300
     continued: float = 0.34
@@ -82,6 +83,8 @@ class CredoConfig:
                 f"rank = {self.rank}, candidates = {self.candidates}, initial = {self.initial}: "
                 "rank must be 0 or more, candidates -1 or more, and initial greater than 0"
             )
+        if self.experts < 1 or self.rank % self.experts:
+            raise ConfigError(f"rank = {self.rank}, experts = {self.experts}: experts must divide the rank")
         if self.regularization < 0 or self.relation_weight < 0:
             raise ConfigError(
                 f"regularization = {self.regularization}, relation_weight = {self.relation_weight}: "
