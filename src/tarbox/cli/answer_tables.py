@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
+from pyoxigraph import NamedNode, QuerySolutions, QueryTriples
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ from tarbox.kb.terms import from_ntriples
 from tarbox.service.answers import ALL_FACTS, KNOWN, PREDICTED, AnswerCounts, Answers, ConceptAnswer, EntityAnswer
 
 if TYPE_CHECKING:
+    from tarbox.query.sparql_results import Results
     from tarbox.service.explanations import Explanation, Support
     from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -79,6 +81,45 @@ class Printer:
             case _:
                 assert_never(self.form)
         self.printed += 1
+
+    def show_results(self, text: str, results: Results, k: int | None) -> None:
+        """The results of a SPARQL query that is not answered at both levels, in SPARQL's own formats.
+
+        On a screen solutions are a table of at most `k` rows; triples are Turtle.
+        """
+        from tarbox.query.sparql_results import choose_format, write_results
+
+        if self.many and self.form is Form.SCREEN:
+            Console(highlight=False).print(Text(text, style="bold"))
+        if self.form is Form.SCREEN and isinstance(results, QuerySolutions):
+            self._show_solutions(results, k)
+        else:
+            graph = isinstance(results, QueryTriples)
+            wanted = {Form.JSON: "json", Form.TSV: "nt" if graph else "tsv", Form.SCREEN: "ttl" if graph else "csv"}
+            format = choose_format(graph, "", wanted[self.form])
+            assert format is not None
+            print(write_results(results, format).decode().rstrip("\n"))
+        self.printed += 1
+
+    def _show_solutions(self, solutions: QuerySolutions, k: int | None) -> None:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        names = [variable.value for variable in solutions.variables]
+        for name in names:
+            table.add_column(name, overflow="fold")
+        count = 0
+        for count, solution in enumerate(solutions, start=1):
+            if k is None or count <= k:
+                table.add_row(*(self._term(solution[name]) for name in names))
+        title = Text(f"{_of(table.row_count, count)} solution{'s' * (count != 1)}", style="bold")
+        Console(highlight=False).print(title, table, sep="\n")
+
+    def _term(self, term: Any) -> Text:
+        """A term by the name that the knowledge base has for it, or as SPARQL writes it."""
+        if isinstance(term, NamedNode):
+            for role in Role:
+                if self.kb.facts.vocabulary.names(role).find(term.value) is not None:
+                    return Text(self.kb.resolver.show(role, term.value))
+        return Text("" if term is None else str(term))
 
     def _show_json(self, answers: Answers, english: str, reasons: Reasons) -> None:
         content = {**answers.to_json(), "english": english, **reasons.to_json()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -39,8 +39,10 @@ from tarbox.service.ordering import Descriptions, Order, crisp_similarity
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
+    from tarbox.kb.store import Store
 
 Floats = NDArray[np.float64]
 
@@ -62,10 +64,10 @@ class KnowledgeBase:
         facts: Facts,
         title: str = "this knowledge base",
         index: Index | None = None,
-        axioms: Callable[[], tuple[Axiom, ...]] = tuple,
+        store: Store | None = None,
     ) -> None:
         self.facts = facts
-        self.axioms = axioms
+        self._store = store
         self.of_classes = False
         self._given = index
         self.title = title
@@ -86,12 +88,36 @@ class KnowledgeBase:
         store = open_store(path)
         counts = store.facts.counts()
         if not (counts["concepts"] and not counts["entities"] if classes is None else classes):
-            return cls(store.facts, Path(path).name, axioms=store.axioms)
+            return cls(store.facts, Path(path).name, store=store)
         from tarbox.kb.class_view import class_view
 
-        kb = cls(class_view(store.facts, store.axioms()), Path(path).name, axioms=store.axioms)
+        kb = cls(class_view(store.facts, store.axioms()), Path(path).name, store=store)
         kb.of_classes = True
         return kb
+
+    def axioms(self) -> tuple[Axiom, ...]:
+        """What the store says of classes and relations beyond the tables; read anew at each call."""
+        return self._store.axioms() if self._store else ()
+
+    def triples(self) -> Iterator[bytes]:
+        """All that is known as N-Triples, in pieces: inferred facts too, and typings closed under subsumption."""
+        from tarbox.kb.sparql_index import served_triples
+
+        return served_triples(self._store.facts if self._store else self.facts, self.axioms())
+
+    def find_index(self) -> Path | None:
+        """Where the SPARQL engine's index is, if the facts are so many that it is on disk; built at the first call."""
+        from tarbox.kb.sparql_index import find_index
+
+        return find_index(self._store) if self._store else None
+
+    @cached_property
+    def engine(self) -> Engine:
+        """A SPARQL engine over `triples`: `kb.engine.query("SELECT ...")` is pyoxigraph's."""
+        from tarbox.kb.sparql_index import load_engine, open_engine
+
+        index = self.find_index()
+        return load_engine(self.triples()) if index is None else open_engine(index)
 
     @cached_property
     def index(self) -> Index:
