@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+import weakref
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -34,10 +36,9 @@ class SparqlClient:
     def __init__(self, kb: KnowledgeBase, bounds: Bounds) -> None:
         self._kb = kb
         self._bounds = bounds
-        self._folder: Path | None = None
-        self._listener: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._started: tuple[subprocess.Popen[bytes], str] | None = None
         self._starting: asyncio.Future[None] | None = None
+        self._stop: Callable[[], object] = lambda: None
 
     async def ask(self, query: str, accept: str, format: str) -> tuple[str, bytes]:
         """(media type, results); raises what is wrong with the query or with the formats."""
@@ -50,17 +51,18 @@ class SparqlClient:
             "memory": self._bounds.memory,
             "bytes": self._bounds.result,
         }
-        reader, writer = await asyncio.open_unix_connection(address)
         try:
-            writer.write(json.dumps(asked).encode() + b"\n")
-            head, _, content = (await reader.read()).partition(b"\n")
-        except ConnectionError:
-            head = b""
-        finally:
-            writer.close()
+            reader, writer = await asyncio.open_unix_connection(address)
+            with closing(writer):
+                writer.write(json.dumps(asked).encode() + b"\n")
+                head, _, content = (await reader.read()).partition(b"\n")
+        except OSError:
+            raise Overloaded("The process that answers SPARQL has ended. Ask again.") from None
         if not head:
             most = f"{self._bounds.memory >> 20:,} MiB of memory, this server's limit"
-            raise QueryTooLarge(f"the query was ended: it needs more than {most}, or is nested too deeply. Ask for less.")
+            raise QueryTooLarge(
+                f"the query was ended: it needs more than {most}, or is nested too deeply. Ask for less."
+            )
         told = json.loads(head)
         if "error" in told:
             name, *arguments = told["error"]
@@ -70,39 +72,42 @@ class SparqlClient:
         return told["media_type"], content
 
     async def _reach(self) -> str:
-        """Where the process listens, once its data are there to be read."""
-        if self._process is None or self._process.poll() is not None:
+        """Where the process listens; it reads its data before it answers."""
+        if self._started is None or self._started[0].poll() is not None:
             if self._starting is None or self._starting.done():
                 self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
             await asyncio.wait({self._starting}, timeout=self._bounds.seconds * _PATIENCE)
             if not self._starting.done():
                 raise Overloaded("The index for SPARQL is being built, which is done once. Ask again soon.")
             self._starting.result()
-        assert self._folder is not None
-        return str(self._folder / "socket")
+        assert self._started is not None
+        return self._started[1]
 
     def _start(self) -> None:
-        if self._listener is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="tarbox-"))  # readable by its owner alone
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(str(self._folder / "socket"))
-            self._listener.listen(_BACKLOG)
+        self._stop()
         index = self._kb.find_index()
-        descriptor = self._listener.fileno()
-        # -P: as for the server itself, what lies in the working folder is not imported
-        command = [sys.executable, "-P", "-m", MODULE, str(descriptor), str(index or "")]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[descriptor])
+        folder = tempfile.mkdtemp(prefix="tarbox-")  # its owner's alone
+        address = str(Path(folder) / "socket")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+            # -P: as for the server itself, what lies in the working folder is not imported
+            command = [sys.executable, "-P", "-m", MODULE, str(listener.fileno()), str(index or "")]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+            process = subprocess.Popen(command, **pipes, pass_fds=[listener.fileno()])
+        self._stop = weakref.finalize(self, _end, process, folder)
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as sink:
             if index is None:
                 for piece in self._kb.triples():
                     sink.write(piece)
-        self._process = process
+        self._started = process, address
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()  # it only reads
-            self._process.wait()
-        if self._listener is not None and self._folder is not None:
-            self._listener.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._stop()
+
+
+def _end(process: subprocess.Popen[bytes], folder: str) -> None:
+    process.kill()  # it only reads
+    process.wait()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,6 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Header, Query, Request
 from pyoxigraph import RdfFormat, parse, serialize
-from pyoxigraph import Store as Engine
 from starlette.responses import Response
 
 from tarbox.core.errors import QueryError
@@ -20,7 +19,7 @@ from tarbox.http.schemas import SparqlReply
 from tarbox.http.settings import Bounds
 from tarbox.query.names import XSD
 from tarbox.query.sparql import Selection
-from tarbox.query.sparql_results import ANY_MEDIA, choose_format, formats_of, put_query, write_results
+from tarbox.query.sparql_results import ANY_MEDIA, choose_format, formats_of
 from tarbox.service.answering import Question
 from tarbox.service.answers import EntityAnswer
 from tarbox.service.degrees import MIN_DEGREE, check_degree
@@ -140,26 +139,26 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: Parameters, accept: s
     predicted = parameters.get("predicted", [""])[-1].lower() or "false"
     if predicted not in ("true", "false"):
         raise QueryError(f"predicted = {predicted!r}: say true or false")
+    text, headers = given[0], {}
     if predicted == "true":
-        return await desk.work(_predict, desk, bounds, given[0], parameters, accept)
-    check_text(given[0], bounds.body)
-    media_type, content = await desk.sparql.ask(given[0], accept, _format(parameters))
-    return Response(content, media_type=media_type)
+        least = _degree(parameters.get("min-degree", [""])[-1])
+        text, total = await desk.work(_predict, desk, bounds, text, least)
+        headers = {"X-Total-Count": str(total)}
+    else:
+        check_text(text, bounds.body)
+    media_type, content = await desk.sparql.ask(text, accept, _format(parameters))
+    return Response(content, headers=headers, media_type=media_type)
 
 
-def _predict(desk: Desk, bounds: Bounds, text: str, parameters: Parameters, accept: str) -> Response:
-    """What is known and then what is predicted, with `degree` and `status` beside the variable selected."""
-    format = choose_format(False, accept, _format(parameters))
-    if format is None:
-        return problem("not-acceptable", f"Results come as {', '.join(each.media_type for each in formats_of(False))}.")
+def _predict(desk: Desk, bounds: Bounds, text: str, least: float) -> tuple[str, int]:
+    """A query whose solutions are what is known and then what is predicted, and how many of them there are.
+
+    They have `degree` and `status` beside the variable selected; the engine writes them in any format.
+    """
     selected = desk.replies.read_selection(text)
     most = bounds.rows if selected.limit is None else min(selected.limit, bounds.rows)
-    least = _degree(parameters.get("min-degree", [""])[-1])
     found = desk.answerer.answer_many([Question(selected.query, selected.offset + most, min_degree=least)])[0]
-    listed = found.entities[selected.offset :][:most]
-    solutions = put_query(Engine(), _listing(selected, listed))
-    headers = {"X-Total-Count": str(found.entity_count)}
-    return Response(write_results(solutions, format), headers=headers, media_type=format.media_type)
+    return _listing(selected, found.entities[selected.offset :][:most]), found.entity_count
 
 
 def _degree(text: str) -> float:
@@ -170,7 +169,7 @@ def _degree(text: str) -> float:
 
 
 def _listing(selected: Selection, answers: Iterable[EntityAnswer]) -> str:
-    """A query whose solutions are answers, for an engine to write them in any format."""
+    """A query whose solutions are answers."""
     names = [selected.variable, *(f"{name}_1" * (name == selected.variable) or name for name in ("degree", "status"))]
     rows = "\n".join(
         f'({answer.iri} "{float(answer.degree)!r}"^^<{XSD}double> "{answer.status}")' for answer in answers

@@ -31,8 +31,8 @@ from tarbox.query.manchester import DEFAULT_LIMITS, Limits
 from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF, WELL_KNOWN, quote
 
 SPARQL_ANSWERABLE: Final = (
-    "predictions, and answers at both levels, are for a SELECT of one variable over a tree of triple patterns, UNION, "
-    "FILTER NOT EXISTS, MINUS, VALUES; the facts alone (/sparql, or `tarbox ask` of a store) answer any query"
+    "answerable is a SELECT of one variable over a tree of triple patterns, UNION, FILTER NOT EXISTS, MINUS, VALUES; "
+    "any query is, over facts alone: `tarbox ask KB --sparql`, or /sparql without predictions"
 )
 
 _FORMS: Final = {

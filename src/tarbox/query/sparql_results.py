@@ -102,14 +102,15 @@ def _explain(message: str, text: str) -> QuerySyntaxError:
     found = _PLACE.match(message)
     if found is None:
         return NotAnswerable(f"not answerable: {message}", text, 0)
-    lines = text.splitlines(keepends=True)
-    line, column = int(found[1]) - 1, int(found[2]) - 1
-    position = min(sum(map(len, lines[:line])) + column, len(text))
+    before = text.split("\n")[: int(found[1]) - 1]
+    position = min(sum(len(line) + 1 for line in before) + int(found[2]) - 1, len(text))
     if "Prefix not found" in message:
         return QuerySyntaxError("not SPARQL: a prefix is not declared; declare it with PREFIX", text, position)
+    while text[position - 1 : position].isalnum():  # to the beginning of a word
+        position -= 1
     rest = text[position:].split()
-    said = f"{rest[0][:40]!r} cannot stand here" if rest else "it ends too early"
-    return QuerySyntaxError(f"not SPARQL: {said}", text, position)
+    place = f"{rest[0][:40]!r}" if rest else "its end"
+    return QuerySyntaxError(f"not SPARQL: it goes wrong at {place}, or just before", text, position)
 
 
 def _unreachable(error: OSError) -> QueryError:
