@@ -61,7 +61,7 @@ class SparqlClient:
         if not head:
             most = f"{self._bounds.memory >> 20:,} MiB of memory, this server's limit"
             raise QueryTooLarge(
-                f"the query was ended: it needs more than {most}, or is nested too deeply. Ask for less."
+                f"the query was ended: it needs more than {most}, or is nested too deeply; ask for less"
             )
         told = json.loads(head)
         if "error" in told:
@@ -93,8 +93,9 @@ class SparqlClient:
             listener.listen(_BACKLOG)
             # -P: as for the server itself, what lies in the working folder is not imported
             command = [sys.executable, "-P", "-m", MODULE, str(listener.fileno()), str(index or "")]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-            process = subprocess.Popen(command, **pipes, pass_fds=[listener.fileno()])
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[listener.fileno()]
+            )
         self._stop = weakref.finalize(self, _end, process, folder)
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as sink:

@@ -106,7 +106,7 @@ def _explain(message: str, text: str) -> QuerySyntaxError:
     position = min(sum(len(line) + 1 for line in before) + int(found[2]) - 1, len(text))
     if "Prefix not found" in message:
         return QuerySyntaxError("not SPARQL: a prefix is not declared; declare it with PREFIX", text, position)
-    while text[position - 1 : position].isalnum():  # to the beginning of a word
+    while text[position - 1 : position + 1].isalnum() and 0 < position < len(text):  # to the beginning of a word
         position -= 1
     rest = text[position:].split()
     place = f"{rest[0][:40]!r}" if rest else "its end"
