@@ -252,7 +252,7 @@ def test_formats(client: httpx.Client) -> None:
     assert choose_format(False, "application/json;q=0") is None
     assert choose_format(False, "application/json;q=x") is None
     assert choose_format(True, "text/html, text/*;q=0.5") == pyoxigraph.RdfFormat.TURTLE
-    assert choose_format(True, "", "n-triples") == pyoxigraph.RdfFormat.N_TRIPLES
+    assert choose_format(True, "", "nt") == pyoxigraph.RdfFormat.N_TRIPLES
 
 
 def test_the_service_describes_itself(client: httpx.Client) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
-from pyoxigraph import NamedNode, QuerySolutions, QueryTriples
+from pyoxigraph import QuerySolutions, QueryTriples
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -102,24 +102,13 @@ class Printer:
         self.printed += 1
 
     def _show_solutions(self, solutions: QuerySolutions, k: int | None) -> None:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        names = [variable.value for variable in solutions.variables]
-        for name in names:
-            table.add_column(name, overflow="fold")
-        count = 0
-        for count, solution in enumerate(solutions, start=1):
-            if k is None or count <= k:
-                table.add_row(*(self._term(solution[name]) for name in names))
-        title = Text(f"{_of(table.row_count, count)} solution{'s' * (count != 1)}", style="bold")
+        table = Table(*(variable.value for variable in solutions.variables), box=None, pad_edge=False)
+        table.header_style = "dim"
+        rows = [[Text("" if term is None else str(term)) for term in solution] for solution in solutions]
+        for row in rows[:k]:
+            table.add_row(*row)
+        title = Text(f"{_of(table.row_count, len(rows))} solution{'s' * (len(rows) != 1)}", style="bold")
         Console(highlight=False).print(title, table, sep="\n")
-
-    def _term(self, term: Any) -> Text:
-        """A term by the name that the knowledge base has for it, or as SPARQL writes it."""
-        if isinstance(term, NamedNode):
-            for role in Role:
-                if self.kb.facts.vocabulary.names(role).find(term.value) is not None:
-                    return Text(self.kb.resolver.show(role, term.value))
-        return Text("" if term is None else str(term))
 
     def _show_json(self, answers: Answers, english: str, reasons: Reasons) -> None:
         content = {**answers.to_json(), "english": english, **reasons.to_json()}

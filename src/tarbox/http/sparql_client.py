@@ -16,13 +16,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, final
 
-from tarbox.core.errors import NotAnswerable, Overloaded, QueryError, QuerySyntaxError, QueryTooLarge
-from tarbox.http.problems import Refusal, problem
+from starlette.responses import Response
+
+from tarbox.core.errors import Overloaded, QueryTooLarge
 from tarbox.http.settings import Bounds
 from tarbox.service.knowledge_base import KnowledgeBase
 
 MODULE: Final = "tarbox.http.sparql_process"
-_ERRORS: Final = {kind.__name__: kind for kind in (NotAnswerable, QueryError, QuerySyntaxError, QueryTooLarge)}
 _BACKLOG: Final = 256
 _PATIENCE: Final = 0.5
 _LATER: Final = 0.2
@@ -38,19 +38,13 @@ class SparqlClient:
         self._bounds = bounds
         self._started: tuple[subprocess.Popen[bytes], str] | None = None
         self._starting: asyncio.Future[None] | None = None
-        self._stop: Callable[[], object] = lambda: None
+        self.close: Callable[[], object] = lambda: None
 
-    async def ask(self, query: str, accept: str, format: str) -> tuple[str, bytes]:
-        """(media type, results); raises what is wrong with the query or with the formats."""
-        address = await self._reach()
-        asked = {
-            "query": query,
-            "accept": accept,
-            "format": format,
-            "until": time.time() + self._bounds.seconds + _LATER,
-            "memory": self._bounds.memory,
-            "bytes": self._bounds.result,
-        }
+    async def ask(self, query: str, accept: str, format: str) -> Response:
+        """The results in a format that is accepted, or what is wrong with the query."""
+        bounds, address = self._bounds, await self._reach()
+        limits = {"until": time.time() + bounds.seconds + _LATER, "memory": bounds.memory, "bytes": bounds.result}
+        asked = {"query": query, "accept": accept, "format": format, **limits}
         try:
             reader, writer = await asyncio.open_unix_connection(address)
             with closing(writer):
@@ -59,17 +53,10 @@ class SparqlClient:
         except OSError:
             raise Overloaded("The process that answers SPARQL has ended. Ask again.") from None
         if not head:
-            most = f"{self._bounds.memory >> 20:,} MiB of memory, this server's limit"
-            raise QueryTooLarge(
-                f"the query was ended: it needs more than {most}, or is nested too deeply; ask for less"
-            )
+            most = f"{bounds.memory >> 20:,} MiB of memory, this server's limit"
+            raise QueryTooLarge(f"the query was ended: it needs more than {most}, or is nested too deeply")
         told = json.loads(head)
-        if "error" in told:
-            name, *arguments = told["error"]
-            raise _ERRORS[name](*arguments)
-        if "formats" in told:
-            raise Refusal(problem("not-acceptable", f"Results of this query come as {', '.join(told['formats'])}."))
-        return told["media_type"], content
+        return Response(content, told["status"], media_type=told["media_type"])
 
     async def _reach(self) -> str:
         """Where the process listens; it reads its data before it answers."""
@@ -84,28 +71,26 @@ class SparqlClient:
         return self._started[1]
 
     def _start(self) -> None:
-        self._stop()
-        index = self._kb.find_index()
+        self.close()
+        source = self._kb.sparql_source()
+        index = str(source) if isinstance(source, Path) else ""
         folder = tempfile.mkdtemp(prefix="tarbox-")  # its owner's alone
         address = str(Path(folder) / "socket")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(address)
             listener.listen(_BACKLOG)
             # -P: as for the server itself, what lies in the working folder is not imported
-            command = [sys.executable, "-P", "-m", MODULE, str(listener.fileno()), str(index or "")]
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[listener.fileno()]
+                [sys.executable, "-P", "-m", MODULE, str(listener.fileno()), index],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
             )
-        self._stop = weakref.finalize(self, _end, process, folder)
+        self.close = weakref.finalize(self, _end, process, folder)
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as sink:
-            if index is None:
-                for piece in self._kb.triples():
-                    sink.write(piece)
+            sink.writelines(() if isinstance(source, Path) else source)
         self._started = process, address
-
-    def close(self) -> None:
-        self._stop()
 
 
 def _end(process: subprocess.Popen[bytes], folder: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qs
 
@@ -18,11 +18,9 @@ from tarbox.http.routes import failures
 from tarbox.http.schemas import SparqlReply
 from tarbox.http.settings import Bounds
 from tarbox.query.names import XSD
-from tarbox.query.sparql import Selection
 from tarbox.query.sparql_results import ANY_MEDIA, choose_format, formats_of
 from tarbox.service.answering import Question
-from tarbox.service.answers import EntityAnswer
-from tarbox.service.degrees import MIN_DEGREE, check_degree
+from tarbox.service.degrees import MIN_DEGREE
 
 FORM: Final = "application/x-www-form-urlencoded"
 QUERY: Final = "application/sparql-query"
@@ -146,8 +144,9 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: Parameters, accept: s
         headers = {"X-Total-Count": str(total)}
     else:
         check_text(text, bounds.body)
-    media_type, content = await desk.sparql.ask(text, accept, _format(parameters))
-    return Response(content, headers=headers, media_type=media_type)
+    reply = await desk.sparql.ask(text, accept, _format(parameters))
+    reply.headers.update(headers)
+    return reply
 
 
 def _predict(desk: Desk, bounds: Bounds, text: str, least: float) -> tuple[str, int]:
@@ -158,31 +157,25 @@ def _predict(desk: Desk, bounds: Bounds, text: str, least: float) -> tuple[str, 
     selected = desk.replies.read_selection(text)
     most = bounds.rows if selected.limit is None else min(selected.limit, bounds.rows)
     found = desk.answerer.answer_many([Question(selected.query, selected.offset + most, min_degree=least)])[0]
-    return _listing(selected, found.entities[selected.offset :][:most]), found.entity_count
+    names = [f"?{name}" + "_1" * (name == selected.variable) for name in ("degree", "status")]
+    variables = " ".join([f"?{selected.variable}", *names])
+    rows = "\n".join(
+        f'({answer.iri} "{float(answer.degree)!r}"^^<{XSD}double> "{answer.status}")'
+        for answer in found.entities[selected.offset :][:most]
+    )
+    return f"SELECT {variables} {{ VALUES ({variables}) {{ {rows} }} }}", found.entity_count
 
 
 def _degree(text: str) -> float:
     try:
-        return check_degree(float(text)) if text else MIN_DEGREE
+        return float(text) if text else MIN_DEGREE
     except ValueError:
         raise QueryError(f"min-degree = {text!r}: say a number from 0 to 1") from None
 
 
-def _listing(selected: Selection, answers: Iterable[EntityAnswer]) -> str:
-    """A query whose solutions are answers."""
-    names = [selected.variable, *(f"{name}_1" * (name == selected.variable) or name for name in ("degree", "status"))]
-    rows = "\n".join(
-        f'({answer.iri} "{float(answer.degree)!r}"^^<{XSD}double> "{answer.status}")' for answer in answers
-    )
-    variables = " ".join(f"?{name}" for name in names)
-    return f"SELECT {variables} {{ VALUES ({variables}) {{ {rows} }} }}"
-
-
 def _describe_service(address: str, accept: str, wanted: str) -> Response:
     """What the endpoint can do, in the vocabulary of SPARQL 1.1 Service Description."""
-    format = choose_format(True, accept, wanted) or RdfFormat.TURTLE
+    format: Any = choose_format(True, accept, wanted) or RdfFormat.TURTLE
     formats = ", ".join(f"<{each.iri}>" for graph in (False, True) for each in formats_of(graph))
     triples = parse(DESCRIPTION.replace("{formats}", formats), RdfFormat.TURTLE, base_iri=address)
-    prefixes = {"sd": "http://www.w3.org/ns/sparql-service-description#"}
-    content = serialize(triples, format=format, prefixes=prefixes)  # type: ignore[arg-type]  # a format of graphs
-    return Response(content, media_type=format.media_type)
+    return Response(serialize(triples, format=format), media_type=format.media_type)

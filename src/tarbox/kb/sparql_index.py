@@ -33,34 +33,25 @@ def served_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[bytes]:
     return (piece for _, piece in write_triples(close_typings(facts), axioms))
 
 
-def load_engine(pieces: Iterable[bytes]) -> Engine:
-    """An engine that holds triples in memory."""
-    from pyoxigraph import Store as Engine
-
-    return _fill(Engine(), pieces)
-
-
-def open_engine(index: Path) -> Engine:
-    """An engine that reads an index."""
-    from pyoxigraph import Store as Engine
-
-    return Engine.read_only(str(index))
-
-
 def find_index(store: Store) -> Path | None:
     """Where the index of a large store is, built now if need be; None for a small one, or where none can be written."""
     if sum(map(len, (store.facts.heads, store.facts.typed, store.facts.subs))) <= IN_MEMORY:
         return None
     place = store.path.resolve() / f"{INDEX}{store.manifest['content_hash']}"
-    try:
+    with suppress(OSError):  # a disk that cannot be written, or is full
         if not place.is_dir():
             _build(place, served_triples(store.facts, store.axioms()))
-    except OSError:  # a disk that cannot be written, or is full
-        return place if place.is_dir() else None
-    return place
+    return place if place.is_dir() else None
 
 
-def _build(place: Path, pieces: Iterable[bytes]) -> None:
+def open_engine(source: Path | Iterator[bytes]) -> Engine:
+    """An engine that reads an index, or holds triples in memory."""
+    from pyoxigraph import Store as Engine
+
+    return Engine.read_only(str(source)) if isinstance(source, Path) else _fill(Engine(), source)
+
+
+def _build(place: Path, pieces: Iterator[bytes]) -> None:
     """Writes an index under another name; of two who do so at a time, one finds the place taken."""
     from pyoxigraph import Store as Engine
 
@@ -71,37 +62,30 @@ def _build(place: Path, pieces: Iterable[bytes]) -> None:
         engine.flush()
         del engine
         scratch.chmod(0o755)
-        with suppress(OSError):
-            scratch.rename(place)
+        scratch.rename(place)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fill(engine: Engine, pieces: Iterable[bytes]) -> Engine:
+def _fill(engine: Engine, pieces: Iterator[bytes]) -> Engine:
     from pyoxigraph import RdfFormat
 
-    engine.bulk_load(io.BufferedReader(_Stream(iter(pieces)), 1 << 20), RdfFormat.N_TRIPLES, lenient=True)
+    source: Any = _Stream(pieces)
+    engine.bulk_load(source, RdfFormat.N_TRIPLES, lenient=True)
     return engine
 
 
 @final
-class _Stream(io.RawIOBase):
-    """Pieces of bytes as a file."""
+class _Stream:
+    """Pieces of bytes, none of them empty, as a file."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
-        self._rest = b""
+        self._piece = io.BytesIO()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._rest = piece
-        taken = self._rest[: len(buffer)]
-        self._rest = self._rest[len(taken) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+    def read(self, size: int = -1) -> bytes:
+        found = self._piece.read(size)
+        if not found:
+            self._piece = io.BytesIO(next(self._pieces, b""))
+            found = self._piece.read(size)
+        return found

@@ -35,12 +35,6 @@ SPARQL_ANSWERABLE: Final = (
     "any query is, over facts alone: `tarbox ask KB --sparql`, or /sparql without predictions"
 )
 
-_FORMS: Final = {
-    "SelectQuery": "SELECT",
-    "AskQuery": "ASK",
-    "ConstructQuery": "CONSTRUCT",
-    "DescribeQuery": "DESCRIBE",
-}
 _SCHEMA: Final = (WELL_KNOWN["rdfs"] + "label", WELL_KNOWN["skos"] + "altLabel", SUBCLASS_OF)
 _UNKNOWN_PREFIX = re.compile(r"Unknown namespace prefix : (\S*)")
 
@@ -139,7 +133,8 @@ def _translate(text: str, reader: _Reader) -> Any:
         reason, position = _explain(error, text)
         raise QuerySyntaxError(f"not SPARQL: {reason}", text, position) from error
     if node.name != "SelectQuery":
-        reader.refuse(f"{_FORMS[node.name]} is not answerable here", _FORMS[node.name])
+        form = node.name.removesuffix("Query").upper()
+        reader.refuse(f"{form} is not answerable here", form)
     if node.datasetClause:
         reader.refuse("FROM is not answerable: there is one knowledge base", "FROM")
     if len(node.PV) != 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from tarbox.core.errors import NotAnswerable, QueryError, QuerySyntaxError, QueryTooLarge
@@ -21,8 +20,6 @@ ANY_MEDIA: Final = "*/*"
 SOLUTION_FORMATS: Final = ("JSON", "XML", "CSV", "TSV")
 GRAPH_FORMATS: Final = ("TURTLE", "N_TRIPLES", "RDF_XML", "JSON_LD")
 """Names of Oxigraph's formats, the preferred first."""
-_NAMED: Final[Mapping[str, str]] = {"turtle": "ttl", "ntriples": "nt", "n-triples": "nt", "rdf+xml": "rdf", "n3": "ttl"}
-_SCRIPT: Final = ("text/javascript", "application/javascript")
 _RANGES: Final = {ANY_MEDIA: (0, 0), "application/*": (0, 1), "text/*": (2, 0)}
 """Ranges of media types with their place in `SOLUTION_FORMATS` and in `GRAPH_FORMATS`."""
 _PLACE: Final = re.compile(r"error at (\d+):(\d+): ")
@@ -38,7 +35,7 @@ def put_query(engine: Engine, text: str) -> Results:
     except SyntaxError as error:
         raise _explain(str(error), text) from error
     except OSError as error:
-        raise _unreachable(error) from error
+        raise QueryError(f"the query cannot be answered: {error}") from error
 
 
 def write_results(results: Results, format: ResultFormat, most: int | None = None) -> bytes:
@@ -47,7 +44,7 @@ def write_results(results: Results, format: ResultFormat, most: int | None = Non
     try:
         results.serialize(sink, format)  # type: ignore[arg-type]  # one of the format's own kind
     except OSError as error:
-        raise _unreachable(error) from error
+        raise QueryError(f"the query cannot be answered: {error}") from error
     return sink.getvalue()
 
 
@@ -70,7 +67,7 @@ def choose_format(graph: bool, accept: str, wanted: str = "") -> ResultFormat | 
     offered = formats_of(graph)
     kind: Any = type(offered[0])
     named = wanted.strip().lower()
-    found = kind.from_extension(_NAMED.get(named, named)) or kind.from_media_type(named)
+    found = kind.from_extension(named) or kind.from_media_type(named)
     if found in offered:
         return found  # type: ignore[no-any-return]
     ranked: list[tuple[float, int]] = []
@@ -78,12 +75,7 @@ def choose_format(graph: bool, accept: str, wanted: str = "") -> ResultFormat | 
     for part in accept.split(",") if accept.strip() else [ANY_MEDIA]:
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))
         quality = next((_quality(each) for each in parameters if each.startswith("q=")), 1.0)
-        if media in _RANGES:
-            found = offered[_RANGES[media][graph]]
-        elif media in _SCRIPT and not graph:
-            found = offered[0]
-        else:
-            found = kind.from_media_type(media) if "/" in media else None
+        found = offered[_RANGES[media][graph]] if media in _RANGES else kind.from_media_type(media)
         if found in offered and quality > 0:
             ranked.append((-quality, len(choices)))
             choices.append(found)
@@ -111,10 +103,6 @@ def _explain(message: str, text: str) -> QuerySyntaxError:
     rest = text[position:].split()
     place = f"{rest[0][:40]!r}" if rest else "its end"
     return QuerySyntaxError(f"not SPARQL: it goes wrong at {place}, or just before", text, position)
-
-
-def _unreachable(error: OSError) -> QueryError:
-    return QueryError(f"the query cannot be answered: {error}")
 
 
 @final

@@ -99,25 +99,19 @@ class KnowledgeBase:
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
 
-    def triples(self) -> Iterator[bytes]:
-        """All that is known as N-Triples, in pieces: inferred facts too, and typings closed under subsumption."""
-        from tarbox.kb.sparql_index import served_triples
+    def sparql_source(self) -> Path | Iterator[bytes]:
+        """Where a SPARQL engine's index is, if the facts are so many that it is on disk; else N-Triples, in pieces."""
+        from tarbox.kb.sparql_index import find_index, served_triples
 
-        return served_triples(self._store.facts if self._store else self.facts, self.axioms())
-
-    def find_index(self) -> Path | None:
-        """Where the SPARQL engine's index is, if the facts are so many that it is on disk; built at the first call."""
-        from tarbox.kb.sparql_index import find_index
-
-        return find_index(self._store) if self._store else None
+        facts = self._store.facts if self._store else self.facts
+        return (self._store and find_index(self._store)) or served_triples(facts, self.axioms())
 
     @cached_property
     def engine(self) -> Engine:
-        """A SPARQL engine over `triples`: `kb.engine.query("SELECT ...")` is pyoxigraph's."""
-        from tarbox.kb.sparql_index import load_engine, open_engine
+        """A SPARQL engine over what is known, with typings under closure: `kb.engine.query("SELECT ...")`."""
+        from tarbox.kb.sparql_index import open_engine
 
-        index = self.find_index()
-        return load_engine(self.triples()) if index is None else open_engine(index)
+        return open_engine(self.sparql_source())
 
     @cached_property
     def index(self) -> Index:
