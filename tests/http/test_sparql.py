@@ -256,14 +256,16 @@ def test_formats(client: httpx.Client) -> None:
 
 
 def test_the_service_describes_itself(client: httpx.Client) -> None:
-    told = rdflib.Graph().parse(data=client.get("/sparql").text, format="turtle")
+    place = f"{client.base_url}/sparql"
+    reply = client.get("/sparql")
+    assert reply.headers["content-type"] == "text/turtle; charset=utf-8"
+    told = rdflib.Graph().parse(data=reply.text, format="turtle", publicID=place)
     service = "http://www.w3.org/ns/sparql-service-description#"
     languages = list(told.objects(None, rdflib.URIRef(f"{service}supportedLanguage")))
     assert languages == [rdflib.URIRef(f"{service}SPARQL11Query")]
     endpoints = list(told.objects(None, rdflib.URIRef(f"{service}endpoint")))
-    assert endpoints == [rdflib.URIRef(f"{client.base_url}/sparql")]
-    as_xml = client.get("/sparql", headers={"Accept": "application/rdf+xml"})
-    assert len(rdflib.Graph().parse(data=as_xml.text, format="xml")) == len(told)
+    assert endpoints == [rdflib.URIRef(place)]
+    assert len(list(told.objects(None, rdflib.URIRef(f"{service}resultFormat")))) == 8
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,7 @@ def test_the_service_describes_itself(client: httpx.Client) -> None:
         ({"query": QUERY, "update": "DROP ALL"}, 400, "cannot be changed"),
         ({"update": "DROP ALL"}, 400, "cannot be changed"),
         ({"query": QUERY, "predicted": "perhaps"}, 400, "say true or false"),
-        ({"query": QUERY, "predicted": "true", "min-degree": "2"}, 400, "between 0 and 1"),
+        ({"query": QUERY, "predicted": "true", "min-degree": "2"}, 400, "say a number from 0 to 1"),
         ({"query": "SELECT ?x " + "{" * 9_000 + "}" * 9_000}, 400, "nested too deeply"),
         ({"query": "ASK { ?x a ?y }", "predicted": "true"}, 400, "SELECT of one variable over a tree"),
         ({"query": "SELECT ?x ?y { ?x ?p ?y }", "predicted": "true"}, 400, "one variable"),
@@ -383,7 +385,7 @@ def test_a_process_that_dies_is_replaced(kb: KnowledgeBase) -> None:
             process, _ = client._started
             process.kill()
             process.wait()
-            assert await client.ask(QUERY, "", "csv") == first
+            assert sorted((await client.ask(QUERY, "", "csv")).body) == sorted(first.body)
             with pytest.raises(QueryTooLarge):
                 await client.ask("SELECT ?x " + "{" * 9_000 + "}" * 9_000, "", "")
         finally:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
-from pyoxigraph import QuerySolutions, QueryTriples
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -82,33 +81,18 @@ class Printer:
                 assert_never(self.form)
         self.printed += 1
 
-    def show_results(self, text: str, results: Results, k: int | None) -> None:
-        """The results of a SPARQL query that is not answered at both levels, in SPARQL's own formats.
-
-        On a screen solutions are a table of at most `k` rows; triples are Turtle.
-        """
-        from tarbox.query.sparql_results import choose_format, write_results
+    def show_results(self, text: str, results: Results) -> None:
+        """The results of a SPARQL query that is not answered at both levels, in SPARQL's own formats."""
+        from tarbox.query.sparql_results import choose_format, is_graph, write_results
 
         if self.many and self.form is Form.SCREEN:
             Console(highlight=False).print(Text(text, style="bold"))
-        if self.form is Form.SCREEN and isinstance(results, QuerySolutions):
-            self._show_solutions(results, k)
-        else:
-            graph = isinstance(results, QueryTriples)
-            wanted = {Form.JSON: "json", Form.TSV: "nt" if graph else "tsv", Form.SCREEN: "ttl" if graph else "csv"}
-            format = choose_format(graph, "", wanted[self.form])
-            assert format is not None
-            print(write_results(results, format).decode().rstrip("\n"))
+        graph = is_graph(results)
+        wanted = "json" if self.form is Form.JSON else ("ttl", "tsv")[not graph]
+        format = choose_format(graph, "", wanted)
+        assert format is not None
+        print(write_results(results, format).decode().rstrip("\n"))
         self.printed += 1
-
-    def _show_solutions(self, solutions: QuerySolutions, k: int | None) -> None:
-        table = Table(*(variable.value for variable in solutions.variables), box=None, pad_edge=False)
-        table.header_style = "dim"
-        rows = [[Text("" if term is None else str(term)) for term in solution] for solution in solutions]
-        for row in rows[:k]:
-            table.add_row(*row)
-        title = Text(f"{_of(table.row_count, len(rows))} solution{'s' * (len(rows) != 1)}", style="bold")
-        Console(highlight=False).print(title, table, sep="\n")
 
     def _show_json(self, answers: Answers, english: str, reasons: Reasons) -> None:
         content = {**answers.to_json(), "english": english, **reasons.to_json()}

@@ -173,7 +173,7 @@ class QuestionSession:
         answered = iter(self._answer(queries))
         for text, query in asked:
             if not isinstance(query, Query):
-                self.printer.show_results(text, query, self.k)
+                self.printer.show_results(text, query)
                 continue
             answers = self._express(next(answered), None, query)
             self.printer.show(answers, self.kb.describe(query), self._reasons(query, answers) if self.explain else None)

@@ -262,21 +262,15 @@ def show_kb(
 def export_kb(
     path: Annotated[Path, typer.Argument(metavar="KB", help="A store.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="FILE.nt or FILE.nt.gz; or a folder, for TSV tables.")],
-    *,
-    inferred: Annotated[
-        bool, typer.Option("--inferred", help="Also inferred facts, and typings under closure: what /sparql serves.")
-    ] = False,
 ) -> None:
     """Write a knowledge base as N-Triples, or as TSV tables."""
     from tarbox.cli.places import check_kb
-    from tarbox.kb.closure import close_typings
     from tarbox.kb.export import export
     from tarbox.kb.store import open_store
 
     check_kb(path)
     store = open_store(path)
-    facts = close_typings(store.facts) if inferred else store.facts.asserted()
-    written = export(facts, output, store.axioms())
+    written = export(store.facts.asserted(), output, store.axioms())
     for file, rows in written.items():
         typer.echo(f"{file}: {rows:,} lines")
     if store.manifest.get("axioms") and output not in written:

@@ -7,37 +7,35 @@ from typing import Annotated, Any, Final
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Header, Query, Request
-from pyoxigraph import RdfFormat, parse, serialize
 from starlette.responses import Response
 
 from tarbox.core.errors import QueryError
 from tarbox.http.dispatcher import Dispatcher as Desk
 from tarbox.http.problems import problem
+from tarbox.http.quick import DEGREE
 from tarbox.http.replies import check_text
 from tarbox.http.routes import failures
 from tarbox.http.schemas import SparqlReply
 from tarbox.http.settings import Bounds
 from tarbox.query.names import XSD
-from tarbox.query.sparql_results import ANY_MEDIA, choose_format, formats_of
+from tarbox.query.sparql_results import ANY_MEDIA, formats_of
 from tarbox.service.answering import Question
 from tarbox.service.degrees import MIN_DEGREE
 
 FORM: Final = "application/x-www-form-urlencoded"
 QUERY: Final = "application/sparql-query"
 EXAMPLE: Final = "SELECT ?x WHERE { ?x a <https://tarbox.example/academia#Person> }"
-DESCRIPTION: Final = """\
-@prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
-[] a sd:Service ;
-  sd:endpoint <> ;
-  sd:supportedLanguage sd:SPARQL11Query ;
-  sd:resultFormat {formats} ;
-  sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph ] ] .
-"""
 _TEXT: Final = {"schema": {"type": "string"}}
 _MEDIA: Final = [format.media_type for graph in (False, True) for format in formats_of(graph)]
 _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": SparqlReply, "content": {media: {} if media.endswith("results+json") else _TEXT for media in _MEDIA}}
 }
+_DESCRIPTION: Final = f"""\
+@prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
+[] a sd:Service ; sd:endpoint <> ; sd:supportedLanguage sd:SPARQL11Query ;
+  sd:resultFormat {", ".join(f"<{format.iri}>" for graph in (False, True) for format in formats_of(graph))} ;
+  sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph ] ] .
+"""
 _FORM_SCHEMA: Final = {
     "type": "object",
     "required": ["query"],
@@ -70,20 +68,14 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
                 openapi_examples={"persons": {"value": EXAMPLE}},
             ),
         ] = None,
-        predicted: Annotated[
-            str,
-            Query(description="`true`: predictions follow what is known, for a SELECT of one variable that is a tree"),
-        ] = "false",
-        min_degree: Annotated[
-            str, Query(alias="min-degree", description="The least probability of a prediction, from 0 to 1.")
-        ] = str(MIN_DEGREE),
+        predicted: Annotated[str, Query(description="`true`: predictions follow what is known.")] = "false",
         accept: Annotated[str, Header(include_in_schema=False)] = ANY_MEDIA,
     ) -> Response:
         """Answer a SPARQL query over what is known."""
-        del predicted, min_degree  # documented here, read with the other parameters
+        del predicted  # documented here, read with the other parameters
         parameters = _read(request.url.query)
         if query is None and "update" not in parameters:
-            return _describe_service(str(request.url.replace(query="")), accept, _format(parameters))
+            return Response(_DESCRIPTION, media_type=formats_of(graph=True)[0].media_type)
         return await _respond(desk, bounds, parameters, accept)
 
     @router.post(
@@ -139,8 +131,10 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: Parameters, accept: s
         raise QueryError(f"predicted = {predicted!r}: say true or false")
     text, headers = given[0], {}
     if predicted == "true":
-        least = _degree(parameters.get("min-degree", [""])[-1])
-        text, total = await desk.work(_predict, desk, bounds, text, least)
+        least = parameters.get("min-degree", [""])[-1] or str(MIN_DEGREE)
+        if not DEGREE.fullmatch(least):
+            raise QueryError(f"min-degree = {least!r}: say a number from 0 to 1")
+        text, total = await desk.work(_predict, desk, bounds, text, float(least))
         headers = {"X-Total-Count": str(total)}
     else:
         check_text(text, bounds.body)
@@ -164,18 +158,3 @@ def _predict(desk: Desk, bounds: Bounds, text: str, least: float) -> tuple[str, 
         for answer in found.entities[selected.offset :][:most]
     )
     return f"SELECT {variables} {{ VALUES ({variables}) {{ {rows} }} }}", found.entity_count
-
-
-def _degree(text: str) -> float:
-    try:
-        return float(text) if text else MIN_DEGREE
-    except ValueError:
-        raise QueryError(f"min-degree = {text!r}: say a number from 0 to 1") from None
-
-
-def _describe_service(address: str, accept: str, wanted: str) -> Response:
-    """What the endpoint can do, in the vocabulary of SPARQL 1.1 Service Description."""
-    format: Any = choose_format(True, accept, wanted) or RdfFormat.TURTLE
-    formats = ", ".join(f"<{each.iri}>" for graph in (False, True) for each in formats_of(graph))
-    triples = parse(DESCRIPTION.replace("{formats}", formats), RdfFormat.TURTLE, base_iri=address)
-    return Response(serialize(triples, format=format), media_type=format.media_type)
