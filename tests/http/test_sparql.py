@@ -395,7 +395,7 @@ def test_a_process_that_dies_is_replaced(kb: KnowledgeBase) -> None:
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
-TRANSCRIPTS = re.findall(r"^\$ (curl [^\n]*(?:\\\n[^\n]*)*)\n((?:[^$`][^\n]*\n)+)", PAGE, re.MULTILINE)
+TRANSCRIPTS = re.findall(r"^\$ (curl (?:[^'\n]|'[^']*')*)\n((?:(?!\$|```)[^\n]*\n)+)", PAGE, re.MULTILINE)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
