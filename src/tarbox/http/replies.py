@@ -19,7 +19,7 @@ from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS
 from tarbox.query.render import render
 from tarbox.query.rewrites import plain
-from tarbox.query.sparql import Selection, parse_selection
+from tarbox.query.sparql import SparqlSelection, parse_selection
 from tarbox.service.answering import Answerer, Question
 from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.collections import CACHED
@@ -59,7 +59,7 @@ class Replies:
         check_text(text, self._most[sparql])
         return self.kb.parse(text, sparql, self._limits[sparql])
 
-    def read_selection(self, text: str) -> Selection:
+    def read_selection(self, text: str) -> SparqlSelection:
         """A SPARQL SELECT over a tree, within this server's limits, of names that the knowledge base has."""
         check_text(text, self._most[True])
         selected = parse_selection(text, self._limits[True])

@@ -22,7 +22,7 @@ from tarbox.core.errors import Overloaded, QueryTooLarge
 from tarbox.http.settings import Bounds
 from tarbox.service.knowledge_base import KnowledgeBase
 
-MODULE: Final = "tarbox.http.sparql_process"
+SPARQL_MODULE: Final = "tarbox.http.sparql_process"
 _BACKLOG: Final = 256
 _PATIENCE: Final = 0.5
 _LATER: Final = 0.2
@@ -81,7 +81,7 @@ class SparqlClient:
             listener.listen(_BACKLOG)
             # -P: as for the server itself, what lies in the working folder is not imported
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, str(listener.fileno()), index],
+                [sys.executable, "-P", "-m", SPARQL_MODULE, str(listener.fileno()), index],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[listener.fileno()],

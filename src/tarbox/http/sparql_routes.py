@@ -15,7 +15,6 @@ from tarbox.http.problems import problem
 from tarbox.http.quick import DEGREE
 from tarbox.http.replies import check_text
 from tarbox.http.routes import failures
-from tarbox.http.schemas import SparqlReply
 from tarbox.http.settings import Bounds
 from tarbox.query.names import XSD
 from tarbox.query.sparql_results import ANY_MEDIA, formats_of
@@ -25,15 +24,14 @@ from tarbox.service.degrees import MIN_DEGREE
 FORM: Final = "application/x-www-form-urlencoded"
 QUERY: Final = "application/sparql-query"
 EXAMPLE: Final = "SELECT ?x WHERE { ?x a <https://tarbox.example/academia#Person> }"
-_TEXT: Final = {"schema": {"type": "string"}}
-_MEDIA: Final = [format.media_type for graph in (False, True) for format in formats_of(graph)]
+_FORMATS: Final = formats_of(graph=False) + formats_of(graph=True)
 _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": SparqlReply, "content": {media: {} if media.endswith("results+json") else _TEXT for media in _MEDIA}}
+    200: {"content": {each.media_type: {"schema": {}} for each in _FORMATS}},
 }
 _DESCRIPTION: Final = f"""\
 @prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
 [] a sd:Service ; sd:endpoint <> ; sd:supportedLanguage sd:SPARQL11Query ;
-  sd:resultFormat {", ".join(f"<{format.iri}>" for graph in (False, True) for format in formats_of(graph))} ;
+  sd:resultFormat {", ".join(f"<{each.iri}>" for each in _FORMATS)} ;
   sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph ] ] .
 """
 _FORM_SCHEMA: Final = {

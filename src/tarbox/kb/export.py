@@ -39,26 +39,25 @@ def export(facts: Facts, path: Path, axioms: Iterable[Axiom] = ()) -> dict[Path,
     return {path / name: _write(path / name, _pieces(lines)) for name, lines in _tables(facts).items()}
 
 
-def write_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[tuple[int, bytes]]:
-    """All that is known as N-Triples, piece by piece: (number of lines, these lines)."""
+def write_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[bytes]:
+    """The facts and axioms as N-Triples, in pieces of whole lines."""
     return _pieces(chain(_ntriples(facts), _axioms(axioms)))
 
 
-def _write(path: Path, pieces: Iterator[tuple[int, bytes]]) -> int:
+def _write(path: Path, pieces: Iterator[bytes]) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     number = 0
     with path.open("wb") as raw, io.BufferedWriter(_compressed(raw, path)) as sink:
-        for lines, piece in pieces:
-            number += lines
+        for piece in pieces:
+            number += piece.count(b"\n")
             sink.write(piece)
     return number
 
 
-def _pieces(lines: Iterator[pa.Array]) -> Iterator[tuple[int, bytes]]:
+def _pieces(lines: Iterator[pa.Array]) -> Iterator[bytes]:
     for block in lines:
         for start in range(0, len(block), _BLOCK):
-            part = block.slice(start, _BLOCK)
-            yield len(part), "\n".join(part.to_pylist()).encode() + b"\n"
+            yield "\n".join(block.slice(start, _BLOCK).to_pylist()).encode() + b"\n"
 
 
 def _compressed(raw: BinaryIO, path: Path) -> Any:

@@ -30,7 +30,7 @@ IN_MEMORY: Final = 200_000
 
 def served_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[bytes]:
     """What an engine is asked about, as N-Triples: asserted and inferred facts, typings closed under subsumption."""
-    return (piece for _, piece in write_triples(close_typings(facts), axioms))
+    return write_triples(close_typings(facts), axioms)
 
 
 def find_index(store: Store) -> Path | None:

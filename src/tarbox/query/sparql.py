@@ -76,7 +76,7 @@ _Part: TypeAlias = _Triple | _Choice | _Without | _OneOf
 
 @final
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SparqlSelection:
     """A ``SELECT`` of one variable: what it means, and which part of its solutions is asked for."""
 
     query: Query
@@ -97,7 +97,7 @@ def parse_sparql(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
     return found.query
 
 
-def parse_selection(text: str, limits: Limits = DEFAULT_LIMITS) -> Selection:
+def parse_selection(text: str, limits: Limits = DEFAULT_LIMITS) -> SparqlSelection:
     """The same with its ``LIMIT`` and ``OFFSET``.
 
     >>> parse_selection("SELECT ?x { ?x <urn:p> <urn:a> }LIMIT 5 # rows").limit
@@ -114,7 +114,7 @@ def parse_selection(text: str, limits: Limits = DEFAULT_LIMITS) -> Selection:
         raise QueryTooLarge("the SPARQL query is nested too deeply") from None
     if size(query) > limits.nodes or depth(query) > limits.depth:
         raise QueryTooLarge(f"the query exceeds the limits of {limits.nodes:,} nodes or {limits.depth:,} levels")
-    return Selection(query, str(node.PV[0]), *part)
+    return SparqlSelection(query, str(node.PV[0]), *part)
 
 
 def _translate(text: str, reader: _Reader) -> Any:
