@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -76,3 +77,31 @@ def test_everything_is_explained_as_it_is_asked(academia: Path) -> None:
     )
     assert "worksAt some owl:Thing" in asked.stdout
     assert "vocabulary#" not in asked.stdout
+
+
+CYCLE = f"SELECT ?x ?y {{ ?x <{NS}uses> ?y ; <{NS}interestedIn> ?y }} ORDER BY ?x"
+
+
+def test_any_sparql_is_answered_by_a_store(academia: Path, tmp_path: Path) -> None:
+    """What is no tree, as SPARQL results; a file may have both kinds."""
+
+    def put(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "ask", academia, "--sparql", *arguments], capture_output=True, text=True, check=False
+        )
+
+    lines = put(CYCLE).stdout.splitlines()
+    assert lines[:2] == ["?x\t?y", f"<{NS}Cohere>\t<{NS}RetrievalAugmentedGeneration>"]
+    assert json.loads(put("--json", CYCLE).stdout)["head"]["vars"] == ["x", "y"]
+    assert put('ASK { ?x rdfs:label "Google" }').stdout == "true\n"
+    assert put('SELECT ?x { ?x rdfs:label "Google" }').stdout == f"?x\n<{NS}Google>\n"
+    assert f"<{NS}Google>" in put(f"DESCRIBE <{NS}Google>").stdout
+    (tmp_path / "queries.rq").write_text(f"ASK {{}}\nSELECT ?x {{ ?x a <{NS}Country> }}\n{CYCLE}\nnonsense\n")
+    listed = put("--json", "--file", tmp_path / "queries.rq")
+    assert [sorted(json.loads(line))[:2] for line in listed.stdout.splitlines()] == [
+        ["boolean", "head"],
+        ["concepts", "counts"],
+        ["head", "results"],
+    ]
+    assert listed.returncode == 3
+    assert "queries.rq:4: not SPARQL" in listed.stderr

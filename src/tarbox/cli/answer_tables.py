@@ -18,6 +18,7 @@ from tarbox.kb.terms import from_ntriples
 from tarbox.service.answers import ALL_FACTS, KNOWN, PREDICTED, AnswerCounts, Answers, ConceptAnswer, EntityAnswer
 
 if TYPE_CHECKING:
+    from tarbox.query.sparql_results import Results
     from tarbox.service.explanations import Explanation, Support
     from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -78,6 +79,19 @@ class Printer:
                 self._show_tables(answers, english, reasons or Reasons())
             case _:
                 assert_never(self.form)
+        self.printed += 1
+
+    def show_results(self, text: str, results: Results) -> None:
+        """The results of a SPARQL query that is not answered at both levels, in SPARQL's own formats."""
+        from tarbox.query.sparql_results import choose_format, is_graph, write_results
+
+        if self.many and self.form is Form.SCREEN:
+            Console(highlight=False).print(Text(text, style="bold"))
+        graph = is_graph(results)
+        wanted = "json" if self.form is Form.JSON else ("ttl", "tsv")[not graph]
+        format = choose_format(graph, "", wanted)
+        assert format is not None
+        print(write_results(results, format).decode().rstrip("\n"))
         self.printed += 1
 
     def _show_json(self, answers: Answers, english: str, reasons: Reasons) -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Final, final
 import typer
 
 from tarbox.cli.exits import WITH_REJECTED
-from tarbox.core.errors import QuerySyntaxError, SourceError, TarboxError
+from tarbox.core.errors import QuerySyntaxError, QueryTooLarge, SourceError, TarboxError
 from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer, Reasons
     from tarbox.query.algebra import Query
+    from tarbox.query.sparql_results import Results
     from tarbox.service.answers import Answers
     from tarbox.service.explanations import Support
     from tarbox.service.knowledge_base import KnowledgeBase
@@ -42,7 +43,7 @@ def ask(
             help="How many answers of each kind, known and predicted ones each; 0 for all.",
         ),
     ] = 10,
-    sparql: Annotated[bool, typer.Option("--sparql", help="The query is a SPARQL SELECT of one variable.")] = False,
+    sparql: Annotated[bool, typer.Option("--sparql", help="The query is in SPARQL; a store answers any.")] = False,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Show the members of every part of the query, and why predictions are made."),
@@ -134,7 +135,7 @@ class QuestionSession:
         rejected = 0
         lines = _lines(file)
         while batch := list(islice(lines, BATCH)):
-            parsed: list[tuple[str, Query]] = []
+            parsed: list[tuple[str, Query | Results]] = []
             for number, text in batch:
                 try:
                     parsed.append((text, self._read(text)))
@@ -144,17 +145,37 @@ class QuestionSession:
             self._show(parsed)
         return rejected
 
-    def _read(self, text: str) -> Query:
-        """The query of a text, whose names are all of the knowledge base."""
-        query = self.kb.parse(text, self.sparql)
+    def _read(self, text: str) -> Query | Results:
+        """The query of a text, whose names are all of the knowledge base; results of SPARQL that is no such query.
+
+        These a store has, for any SPARQL. What is no SPARQL for the engine either, is refused as we read it.
+        """
+        try:
+            query = self.kb.parse(text, self.sparql)
+        except (QuerySyntaxError, QueryTooLarge) as error:
+            if not self.sparql or self.reasoner is not None:
+                raise
+            from tarbox.query.sparql_results import put_query
+
+            try:
+                return put_query(self.kb.engine, text)
+            except QuerySyntaxError:
+                raise error from None
         if self.sparql:
             self.kb.check(query)
         return query
 
-    def _show(self, asked: Sequence[tuple[str, Query]]) -> None:
-        """Answers queries in one call and prints them one after the other."""
-        for (_, query), found in zip(asked, self._answer(asked), strict=True):
-            answers = self._express(found, None, query)
+    def _show(self, asked: Sequence[tuple[str, Query | Results]]) -> None:
+        """Answers queries in one call and prints them one after the other, and results among them."""
+        from tarbox.query.algebra import Query
+
+        queries = [(text, query) for text, query in asked if isinstance(query, Query)]
+        answered = iter(self._answer(queries))
+        for text, query in asked:
+            if not isinstance(query, Query):
+                self.printer.show_results(text, query)
+                continue
+            answers = self._express(next(answered), None, query)
             self.printer.show(answers, self.kb.describe(query), self._reasons(query, answers) if self.explain else None)
 
     def _answer(self, asked: Sequence[tuple[str, Query]]) -> list[Answers]:

@@ -15,7 +15,7 @@ from tarbox.execution.lookup import Lookup, NameSource
 from tarbox.execution.rows import means_everything
 from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
-from tarbox.query.algebra import AtLeast, Concept, Entity, Exists, HasSelf, Not, Query, fold, lift, with_operands
+from tarbox.query.algebra import Query, lift
 from tarbox.query.names import ANYTHING, WELL_KNOWN, XSD, Name, NameForm, expand
 from tarbox.query.render import full_name
 from tarbox.query.tokens import is_word, quote_label
@@ -36,36 +36,6 @@ _NO_TEXT: Final = (
     "the name has bytes that are no text in the encoding of this terminal (lone surrogates): write it in UTF-8, under "
     "a locale such as LC_ALL=C.UTF-8"
 )
-
-
-def empty_unknown(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[str]]:
-    """The query with everything that the vocabulary lacks read as the empty set, and the terms it lacks.
-
-    This is what SPARQL makes of a name that no data has. An unknown relation leads nowhere, an unknown entity or
-    concept is no one.
-
-    >>> from tarbox.query.algebra import Concept, Direction, Exists
-    >>> empty_unknown(Exists("p", Direction.FORWARD, Concept("C")), Vocabulary.of(["a"], ["C"]))
-    (Not(operand=Concept(name='https://tarbox.example/vocabulary#Anything')), ['p'])
-    """
-    unknown: dict[str, None] = {}
-
-    def known(node: Query, parts: list[Query]) -> Query:
-        match node:
-            case Entity(name):
-                role = Role.ENTITY
-            case Concept(name):
-                role = Role.CONCEPT
-            case Exists(name) | AtLeast(relation=name) | HasSelf(name):
-                role = Role.RELATION
-            case _:
-                return with_operands(node, parts)
-        if means_everything(role, name) or vocabulary.names(role).find(name) is not None:
-            return with_operands(node, parts)
-        unknown[name] = None
-        return Not(Concept(ANYTHING))
-
-    return fold(query, known), list(reversed(unknown))  # a fold goes from the last to the first
 
 
 def check_names(query: Query, resolver: VocabularyResolver) -> None:

@@ -14,6 +14,7 @@ from tarbox.core.errors import Overloaded, TarboxError
 from tarbox.http.metrics import Metrics
 from tarbox.http.replies import Asked, Replies
 from tarbox.http.settings import Bounds
+from tarbox.http.sparql_client import SparqlClient
 from tarbox.http.worker_client import WorkerClient
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Answerer
@@ -38,6 +39,7 @@ class Dispatcher:
         self.answerer = answerer
         self.kb = answerer.kb
         self.replies = Replies(answerer, bounds)
+        self.sparql = SparqlClient(answerer.kb, bounds)
         self._metrics = metrics
         self._worker = worker
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
@@ -94,5 +96,6 @@ class Dispatcher:
     def close(self) -> None:
         if self._worker is not None:
             self._worker.close()
+        self.sparql.close()
         self._batcher.close()
         self._pool.shutdown(cancel_futures=True)

@@ -22,7 +22,7 @@ from tarbox.service.ordering import Order
 
 PATH: Final = "/api/answer"
 _NAMES: Final = frozenset(["query", "language", "k", "order", "min_degree"])
-_DEGREE: Final = re.compile(r"0(\.\d{1,9})?|1(\.0{1,9})?", re.ASCII)
+DEGREE: Final = re.compile(r"0(\.\d{1,9})?|1(\.0{1,9})?", re.ASCII)
 _MIN_DEGREE: Final = str(MIN_DEGREE)
 _ORDERS: Final = {order.value: order for order in Order}
 
@@ -67,7 +67,7 @@ def read_question(query_string: bytes) -> tuple[str, int, bool, Order, float] | 
     k, language = given.get("k", "10"), given.get("language", "manchester")
     order = _ORDERS.get(given.get("order", Order.DESCRIPTIVE.value))
     degree = given.get("min_degree", _MIN_DEGREE)
-    if len(given) < len(pairs) or not _NAMES.issuperset(given) or "query" not in given or not _DEGREE.fullmatch(degree):
+    if len(given) < len(pairs) or not _NAMES.issuperset(given) or "query" not in given or not DEGREE.fullmatch(degree):
         return None
     if not (k.isascii() and k.isdigit() and len(k) < 6) or language not in ("manchester", "sparql") or order is None:
         return None

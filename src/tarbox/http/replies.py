@@ -19,6 +19,7 @@ from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS
 from tarbox.query.render import render
 from tarbox.query.rewrites import plain
+from tarbox.query.sparql import SparqlSelection, parse_selection
 from tarbox.service.answering import Answerer, Question
 from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.collections import CACHED
@@ -58,12 +59,12 @@ class Replies:
         check_text(text, self._most[sparql])
         return self.kb.parse(text, sparql, self._limits[sparql])
 
-    def read_ask(self, text: str) -> Query:
-        """The query of a SPARQL ASK, within this server's limits."""
-        from tarbox.query.sparql import parse_ask
-
+    def read_selection(self, text: str) -> SparqlSelection:
+        """A SPARQL SELECT over a tree, within this server's limits, of names that the knowledge base has."""
         check_text(text, self._most[True])
-        return parse_ask(text, self._limits[True])
+        selected = parse_selection(text, self._limits[True])
+        self.kb.check(selected.query)
+        return selected
 
     def sort(self, asked: Asked) -> tuple[Query, Question]:
         """The shape of a question, and the question with its row: those of one shape are answered in one call."""

@@ -4,7 +4,7 @@ description."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -214,12 +214,3 @@ class HealthReply(BaseModel):
     status: Literal["ok"]
     title: str
     version: str
-
-
-class SparqlReply(BaseModel):
-    """SPARQL 1.1 query results in JSON: `results` of a SELECT, with `degree` and `status` as variables besides the
-    one selected, or the `boolean` of an ASK. Predictions are among them where `predicted=true` asks for them."""
-
-    head: dict[str, Any]
-    results: dict[str, Any] | None = None
-    boolean: bool | None = None

@@ -14,9 +14,10 @@ MOST_ANSWERS: Final = 1_000
 class Bounds:
     """Limits on what one client can ask of the server.
 
-    `query` and `sparql` are characters; `body` and `head` bytes; `rows` solutions of a SPARQL query; `seconds` what a
-    reply may take; `reading` the seconds a client has to send its request or to take its reply; `concurrent` requests
-    that are worked on at a time; `connections` open at a time.
+    `query` and `sparql` are characters; `body` and `head` bytes; `rows` solutions of a SPARQL query with predictions;
+    `result` and `memory` bytes of the results of any other, and of what it may need; `seconds` what a reply may take;
+    `reading` the seconds a client has to send its request or to take its reply; `concurrent` requests that are worked
+    on at a time; `connections` open at a time.
     """
 
     query: int = 20_000
@@ -24,6 +25,8 @@ class Bounds:
     body: int = 131_072
     head: int = 65_536
     rows: int = 10_000
+    result: int = 1 << 25
+    memory: int = 1 << 30
     seconds: float = 10.0
     reading: float = 10.0
     concurrent: int = 64

@@ -1,41 +1,39 @@
-"""`/sparql`: GET, POST of a form, and POST of a query as it is, as the SPARQL 1.1 protocol says."""
+"""`/sparql`: GET, POST of a form, and POST of a query as it is, as the SPARQL 1.1 protocol says (ADR 49)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import quote
+from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from tarbox.execution.binding import empty_unknown
-from tarbox.execution.exact import answer_query
+from tarbox.core.errors import QueryError
 from tarbox.http.dispatcher import Dispatcher as Desk
 from tarbox.http.problems import problem
+from tarbox.http.quick import DEGREE
+from tarbox.http.replies import check_text
 from tarbox.http.routes import failures
-from tarbox.http.schemas import SparqlReply
 from tarbox.http.settings import Bounds
-from tarbox.http.sparql_protocol import (
-    FORM,
-    QUERY,
-    SPARQL_JSON,
-    SPARQL_XML,
-    SparqlRequest,
-    choose_format,
-    read_parameters,
-    read_request,
-    write_results,
-    write_truth,
-)
+from tarbox.query.names import XSD
+from tarbox.query.sparql_results import ANY_MEDIA, formats_of
 from tarbox.service.answering import Question
+from tarbox.service.degrees import MIN_DEGREE
 
+FORM: Final = "application/x-www-form-urlencoded"
+QUERY: Final = "application/sparql-query"
 EXAMPLE: Final = "SELECT ?x WHERE { ?x a <https://tarbox.example/academia#Person> }"
-UNKNOWN: Final = "X-Unknown-Terms"
-_NAMED: Final = 5
-_SAFE: Final = ":/?#[]@!$&'()*+;=%~"
+_FORMATS: Final = formats_of(graph=False) + formats_of(graph=True)
 _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": SparqlReply, "content": {SPARQL_JSON: {}, SPARQL_XML: {"schema": {"type": "string"}}}},
+    200: {"content": {each.media_type: {"schema": {}} for each in _FORMATS}},
 }
+_DESCRIPTION: Final = f"""\
+@prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
+[] a sd:Service ; sd:endpoint <> ; sd:supportedLanguage sd:SPARQL11Query ;
+  sd:resultFormat {", ".join(f"<{each.iri}>" for each in _FORMATS)} ;
+  sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph ] ] .
+"""
 _FORM_SCHEMA: Final = {
     "type": "object",
     "required": ["query"],
@@ -51,29 +49,32 @@ _BODY: Final = {
         },
     }
 }
+Parameters = Mapping[str, list[str]]
 
 
 def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
-    """The SPARQL endpoint; replies have at most `bounds.rows` solutions, and the header X-Total-Count says how many
-    there are."""
+    """The SPARQL endpoint: an engine over what is known, and a model's predictions where they are asked for."""
     router = APIRouter()
 
     @router.get("/sparql", responses={**_RESULTS, **failures(406)}, response_class=Response, operation_id="sparql")
     async def sparql_get(
         request: Request,
         query: Annotated[
-            str,
+            str | None,
             Query(
-                description="A SELECT of one variable, or an ASK, over a tree of patterns.",
+                description="A query of SPARQL 1.1; without one, the reply describes the service.",
                 openapi_examples={"persons": {"value": EXAMPLE}},
             ),
-        ],
-        predicted: Annotated[bool, Query(description="Whether predictions follow what the facts say.")] = False,
-        accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
+        ] = None,
+        predicted: Annotated[str, Query(description="`true`: predictions follow what is known.")] = "false",
+        accept: Annotated[str, Header(include_in_schema=False)] = ANY_MEDIA,
     ) -> Response:
-        """Answer a SPARQL query; each solution has `degree` and `status` besides the variable."""
-        del query, predicted  # documented here, read with the other parameters
-        return await _respond(desk, bounds, read_parameters(request.url.query), accept)
+        """Answer a SPARQL query over what is known."""
+        del predicted  # documented here, read with the other parameters
+        parameters = _read(request.url.query)
+        if query is None and "update" not in parameters:
+            return Response(_DESCRIPTION, media_type=formats_of(graph=True)[0].media_type)
+        return await _respond(desk, bounds, parameters, accept)
 
     @router.post(
         "/sparql",
@@ -83,14 +84,14 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
         openapi_extra=_BODY,
     )
     async def sparql_post(
-        request: Request, accept: Annotated[str, Header(include_in_schema=False)] = "*/*"
+        request: Request, accept: Annotated[str, Header(include_in_schema=False)] = ANY_MEDIA
     ) -> Response:
         """Answer a SPARQL query from a form, or sent as it is."""
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = (await request.body()).decode("utf-8", "replace")
-        parameters = read_parameters(request.url.query)
+        parameters = _read(request.url.query)
         if media == FORM:
-            parameters |= read_parameters(body)
+            parameters |= _read(body)
         elif media == QUERY:
             parameters["query"] = [body]
         else:
@@ -102,33 +103,56 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
     return router
 
 
-async def _respond(desk: Desk, bounds: Bounds, parameters: dict[str, list[str]], accept: str) -> Response:
-    """The results that parameters ask for, in a format that the client accepts."""
-    wanted = next((parameters[name][0] for name in ("format", "output") if parameters.get(name)), "")
-    media_type = choose_format(accept, wanted)
-    if media_type is None:
-        return problem("not-acceptable", f"Results come as {SPARQL_JSON} or {SPARQL_XML}.")
-    return await desk.work(_results, desk, bounds, read_request(parameters), media_type)
+def _read(text: str) -> dict[str, list[str]]:
+    """The parameters of an address or a form."""
+    try:
+        return parse_qs(text, keep_blank_values=True, max_num_fields=50)
+    except ValueError as error:
+        raise QueryError(f"these are no parameters: {error}") from error
 
 
-def _results(desk: Desk, bounds: Bounds, asked: SparqlRequest, media_type: str) -> Response:
-    """What follows from the facts, and predictions where they are asked for.
+def _format(parameters: Parameters) -> str:
+    return next((parameters[name][-1] for name in ("format", "output") if parameters.get(name)), "")
 
-    Terms that the knowledge base does not have are in no set, as SPARQL says; a header tells of them. What a model
-    predicts from terms it has never seen means nothing, so such queries get facts only.
+
+async def _respond(desk: Desk, bounds: Bounds, parameters: Parameters, accept: str) -> Response:
+    """The results that parameters ask for, in a format that the client accepts; blank ones say nothing."""
+    if any("".join(parameters.get(name, ())) for name in ("default-graph-uri", "named-graph-uri")):
+        raise QueryError("there is one graph here: leave default-graph-uri and named-graph-uri out")
+    if "update" in parameters:
+        raise QueryError("the knowledge base cannot be changed here: send a query, not an update")
+    given = parameters.get("query", [])
+    if len(given) != 1:
+        raise QueryError(f"give one parameter 'query', not {len(given)}")
+    predicted = parameters.get("predicted", [""])[-1].lower() or "false"
+    if predicted not in ("true", "false"):
+        raise QueryError(f"predicted = {predicted!r}: say true or false")
+    text, headers = given[0], {}
+    if predicted == "true":
+        least = parameters.get("min-degree", [""])[-1] or str(MIN_DEGREE)
+        if not DEGREE.fullmatch(least):
+            raise QueryError(f"min-degree = {least!r}: say a number from 0 to 1")
+        text, total = await desk.work(_predict, desk, bounds, text, float(least))
+        headers = {"X-Total-Count": str(total)}
+    else:
+        check_text(text, bounds.body)
+    reply = await desk.sparql.ask(text, accept, _format(parameters))
+    reply.headers.update(headers)
+    return reply
+
+
+def _predict(desk: Desk, bounds: Bounds, text: str, least: float) -> tuple[str, int]:
+    """A query whose solutions are what is known and then what is predicted, and how many of them there are.
+
+    They have `degree` and `status` beside the variable selected; the engine writes them in any format.
     """
-    tree, unknown = empty_unknown(
-        desk.replies.read_ask(asked.query) if asked.asks else desk.replies.read(asked.query, sparql=True),
-        desk.kb.facts.vocabulary,
+    selected = desk.replies.read_selection(text)
+    most = bounds.rows if selected.limit is None else min(selected.limit, bounds.rows)
+    found = desk.answerer.answer_many([Question(selected.query, selected.offset + most, min_degree=least)])[0]
+    names = [f"?{name}" + "_1" * (name == selected.variable) for name in ("degree", "status")]
+    variables = " ".join([f"?{selected.variable}", *names])
+    rows = "\n".join(
+        f'({answer.iri} "{float(answer.degree)!r}"^^<{XSD}double> "{answer.status}")'
+        for answer in found.entities[selected.offset :][:most]
     )
-    headers = {UNKNOWN: ", ".join(f"<{quote(term, safe=_SAFE)}>" for term in unknown[:_NAMED])} if unknown else {}
-    if asked.asks:
-        truth = bool(len(answer_query(tree, desk.kb.index).entities))
-        return Response(write_truth(truth, media_type), headers=headers, media_type=media_type)
-    most = bounds.rows if asked.limit is None else min(asked.limit, bounds.rows)
-    k = asked.offset + most
-    predicts = asked.predicted and not unknown
-    found = desk.answerer.answer_many([Question(tree, k)])[0] if predicts else desk.kb.answer(tree, k)
-    listed = found.entities[asked.offset :][:most]
-    headers["X-Total-Count"] = str(found.entity_count)
-    return Response(write_results(asked, listed, media_type), headers=headers, media_type=media_type)
+    return f"SELECT {variables} {{ VALUES ({variables}) {{ {rows} }} }}", found.entity_count

@@ -30,25 +30,34 @@ def export(facts: Facts, path: Path, axioms: Iterable[Axiom] = ()) -> dict[Path,
     """Write `facts` to `path`; returns the files written with their numbers of lines. Tables cannot hold axioms."""
     suffixes = "".join(path.suffixes[-2:]).lower()
     if suffixes.endswith((".nt", ".nt.gz")):
-        return {path: _write(path, chain(_ntriples(facts), _axioms(axioms)))}
+        return {path: _write(path, write_triples(facts, axioms))}
     if path.suffix and not path.is_dir():
         raise ConfigError(
             f"cannot export to {path}: name a file that ends in .nt or .nt.gz, or a folder for TSV tables."
         )
     path.mkdir(parents=True, exist_ok=True)
-    return {path / name: _write(path / name, lines) for name, lines in _tables(facts).items()}
+    return {path / name: _write(path / name, _pieces(lines)) for name, lines in _tables(facts).items()}
 
 
-def _write(path: Path, lines: Iterator[pa.Array]) -> int:
+def write_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[bytes]:
+    """The facts and axioms as N-Triples, in pieces of whole lines."""
+    return _pieces(chain(_ntriples(facts), _axioms(axioms)))
+
+
+def _write(path: Path, pieces: Iterator[bytes]) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     number = 0
     with path.open("wb") as raw, io.BufferedWriter(_compressed(raw, path)) as sink:
-        for block in lines:
-            number += len(block)
-            for start in range(0, len(block), _BLOCK):
-                part = block.slice(start, _BLOCK)
-                sink.write("\n".join(part.to_pylist()).encode() + b"\n" if len(part) else b"")
+        for piece in pieces:
+            number += piece.count(b"\n")
+            sink.write(piece)
     return number
+
+
+def _pieces(lines: Iterator[pa.Array]) -> Iterator[bytes]:
+    for block in lines:
+        for start in range(0, len(block), _BLOCK):
+            yield "\n".join(block.slice(start, _BLOCK).to_pylist()).encode() + b"\n"
 
 
 def _compressed(raw: BinaryIO, path: Path) -> Any:

@@ -32,6 +32,8 @@ MANIFEST: Final = "manifest.json"
 STORE_FORMAT: Final = "tarbox-store"
 STORE_VERSION: Final = 1
 AXIOMS: Final = "axioms"
+INDEX: Final = "sparql-1-"
+"""How the folder of a SPARQL engine's index begins, with the version of what it holds; the content hash follows."""
 
 _NAMES = pa.schema([("iri", pa.string()), ("label", pa.string())])
 _ID = pa.int32()

@@ -24,6 +24,7 @@ from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
     AXIOMS,
+    INDEX,
     INFERRED_TABLES,
     MANIFEST,
     STORE_FORMAT,
@@ -120,7 +121,8 @@ class StoreWriter:
             "files": files,
         }
         replace_file(self.path / MANIFEST, manifest_bytes(manifest))
-        _remove_strays(self.path, {str(entry["name"]) for entry in files.values()})
+        index = f"{INDEX}{manifest['content_hash']}"
+        _remove_strays(self.path, {index, *(str(entry["name"]) for entry in files.values())})
         return read_manifest(self.path)
 
     def _file(self, name: str) -> Path:
@@ -243,7 +245,7 @@ def _in_use(scratch: Path) -> bool:
 
 def _is_stray(file: Path) -> bool:
     """A file that an interrupted build may have left in a store's folder."""
-    return file.name.endswith((".arrow", ".ofn.gz")) or file.name.startswith(f".{MANIFEST}.")
+    return file.name.endswith((".arrow", ".ofn.gz")) or file.name.startswith((f".{MANIFEST}.", INDEX, f".{INDEX}"))
 
 
 def _only_strays(folder: Path) -> bool:
@@ -253,4 +255,4 @@ def _only_strays(folder: Path) -> bool:
 def _remove_strays(folder: Path, listed: set[str]) -> None:
     for file in folder.iterdir():
         if _is_stray(file) and file.name not in listed:
-            file.unlink(missing_ok=True)
+            file.unlink(missing_ok=True) if file.is_file() else shutil.rmtree(file, ignore_errors=True)

@@ -3,8 +3,8 @@
 A ``SELECT`` of one variable maps to a query when its pattern is a tree around that variable: triples, ``UNION``,
 ``FILTER NOT EXISTS`` and ``MINUS`` over one shared variable, ``VALUES`` of one variable, ``a`` with a class (or
 ``rdf:type/rdfs:subClassOf*``: a concept always means its instances under closure), and the property paths ``^p``,
-``p/q``, ``p|q``. A variable that nothing else restricts means any entity. An ``ASK`` over such a pattern asks whether
-the query at any of its variables has an answer; without a variable, whether a fact is there.
+``p/q``, ``p|q``. A variable that nothing else restricts means any entity. All other SPARQL is for an engine over the
+facts (`tarbox.query.sparql_results`); this is for what a model predicts, and for answers at both levels.
 """
 
 from __future__ import annotations
@@ -28,18 +28,14 @@ from tarbox.query.algebra import (
     size,
 )
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits
-from tarbox.query.names import ANYTHING, RDF_TYPE, SUBCLASS_OF, WELL_KNOWN, quote
+from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF, WELL_KNOWN, quote
 
 SPARQL_ANSWERABLE: Final = (
-    "answerable is a SELECT of one variable over a tree of triple patterns, UNION, FILTER NOT EXISTS, MINUS, VALUES"
+    "answerable is a SELECT of one variable over a tree of triple patterns, UNION, FILTER NOT EXISTS, MINUS, VALUES; "
+    "any query is, over facts alone: `tarbox ask KB --sparql`, or /sparql without predictions"
 )
 
-_FORMS: Final = {
-    "SelectQuery": "SELECT",
-    "AskQuery": "ASK",
-    "ConstructQuery": "CONSTRUCT",
-    "DescribeQuery": "DESCRIBE",
-}
+_SCHEMA: Final = (WELL_KNOWN["rdfs"] + "label", WELL_KNOWN["skos"] + "altLabel", SUBCLASS_OF)
 _UNKNOWN_PREFIX = re.compile(r"Unknown namespace prefix : (\S*)")
 
 
@@ -78,37 +74,51 @@ class _OneOf:
 _Part: TypeAlias = _Triple | _Choice | _Without | _OneOf
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class SparqlSelection:
+    """A ``SELECT`` of one variable: what it means, and which part of its solutions is asked for."""
+
+    query: Query
+    variable: str
+    offset: int = 0
+    limit: int | None = None
+
+
 def parse_sparql(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
     """The query that a SPARQL text writes; well-known prefixes need no declaration.
 
     Raises `QuerySyntaxError` for what is no SPARQL, `NotAnswerable` for what is no tree, `QueryTooLarge` beyond the
     limits.
     """
-    return _parse(text, limits, "SelectQuery")
+    found = parse_selection(text, limits)
+    if found.limit is not None or found.offset:
+        _Reader(text).refuse("LIMIT and OFFSET are not answerable", "LIMIT" if found.limit is not None else "OFFSET")
+    return found.query
 
 
-def parse_ask(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
-    """The query that has an answer where the ``ASK`` that a text writes is true; raises as `parse_sparql` does."""
-    return _parse(text, limits, "AskQuery")
+def parse_selection(text: str, limits: Limits = DEFAULT_LIMITS) -> SparqlSelection:
+    """The same with its ``LIMIT`` and ``OFFSET``.
 
-
-def _parse(text: str, limits: Limits, kind: str) -> Query:
+    >>> parse_selection("SELECT ?x { ?x <urn:p> <urn:a> }LIMIT 5 # rows").limit
+    5
+    """
     if len(text) > limits.characters:
         raise QueryTooLarge(f"the query has {len(text):,} characters; the limit is {limits.characters:,}")
     try:
         reader = _Reader(text)
-        node = _translate(text, reader, kind)
-        parts = reader.parts(_pattern(node))
-        query = reader.query(parts, node.PV[0]) if kind == "SelectQuery" else _asked(parts, reader)
+        node = _translate(text, reader)
+        part, pattern = _pattern(node)
+        query = reader.query(reader.parts(pattern), node.PV[0])
     except RecursionError:
         raise QueryTooLarge("the SPARQL query is nested too deeply") from None
     if size(query) > limits.nodes or depth(query) > limits.depth:
         raise QueryTooLarge(f"the query exceeds the limits of {limits.nodes:,} nodes or {limits.depth:,} levels")
-    return query
+    return SparqlSelection(query, str(node.PV[0]), *part)
 
 
-def _translate(text: str, reader: _Reader, kind: str) -> Any:
-    """A query of this kind in rdflib's algebra; a SELECT projects one variable."""
+def _translate(text: str, reader: _Reader) -> Any:
+    """A SELECT of one variable in rdflib's algebra."""
     from pyparsing import ParseBaseException
     from rdflib.plugins.sparql.algebra import translateQuery
     from rdflib.plugins.sparql.parser import parseQuery
@@ -122,11 +132,12 @@ def _translate(text: str, reader: _Reader, kind: str) -> Any:
     except Exception as error:  # rdflib raises bare exceptions, for unknown prefixes among others
         reason, position = _explain(error, text)
         raise QuerySyntaxError(f"not SPARQL: {reason}", text, position) from error
-    if node.name != kind:
-        reader.refuse(f"{_FORMS[node.name]} is not answerable here", _FORMS[node.name])
+    if node.name != "SelectQuery":
+        form = node.name.removesuffix("Query").upper()
+        reader.refuse(f"{form} is not answerable here", form)
     if node.datasetClause:
         reader.refuse("FROM is not answerable: there is one knowledge base", "FROM")
-    if kind == "SelectQuery" and len(node.PV) != 1:
+    if len(node.PV) != 1:
         reader.refuse(f"select one variable, not {len(node.PV)}", "SELECT")
     return node
 
@@ -142,35 +153,14 @@ def _explain(error: Exception, text: str) -> tuple[str, int]:
     return f"the prefix '{prefix}:' is not declared; {declared}", place.start() if place else 0
 
 
-def _pattern(node: Any) -> Any:
-    """What stands between the braces."""
-    pattern = node.p
+def _pattern(node: Any) -> tuple[tuple[int, int | None], Any]:
+    """(offset, limit), and what stands between the braces."""
+    pattern, offset, limit = node.p, 0, None
+    if pattern.name == "Slice":
+        pattern, offset, limit = pattern.p, int(pattern.start or 0), pattern.length
     while pattern.name in ("Distinct", "Reduced", "Project"):
         pattern = pattern.p
-    return pattern
-
-
-def _asked(parts: tuple[_Part, ...], reader: _Reader) -> Query:
-    """The query of an ASK, seen from any of its variables, or from one that stands for a subject."""
-    from rdflib import Variable
-
-    variables = _variables(parts)
-    if variables:
-        return reader.query(parts, min(variables, key=str))
-    triples = [part for part in parts if isinstance(part, _Triple)]
-    if not parts:
-        return Concept(ANYTHING)  # nothing is asked for: there is a solution
-    if len(triples) < len(parts):
-        reader.refuse("an ASK without variables must be of triples", "ASK")
-    root, subject = Variable("it"), triples[0].subject
-    named = [_named(triple, subject, root) for triple in triples]
-    return reader.query((_OneOf(root, (subject,)), *named), root)
-
-
-def _named(triple: _Triple, term: Any, name: Any) -> _Triple:
-    """The triple with a variable instead of a term."""
-    subject, object = (name if end == term else end for end in (triple.subject, triple.object))
-    return _Triple(subject, triple.path, object)
+    return (offset, limit), pattern
 
 
 @final
@@ -307,6 +297,8 @@ class _Tree:
         if typed:
             if not forward or _is_variable(other):
                 self._reader.refuse("a type must be a class: answers at concept level come with every query", "a ")
+            if str(other).startswith(WELL_KNOWN["owl"]) and str(other) != OWL_THING:
+                self._reader.refuse(f"{other} is a class of the schema", "a ")
             query: Query = Concept(str(other))
         else:
             query = self._visit(other) if _is_variable(other) else Entity(_term(other))
@@ -316,6 +308,8 @@ class _Tree:
 
     def _step(self, path: Any, direction: Direction, operand: Query) -> Query:
         match type(path).__name__:
+            case "URIRef" if str(path) in _SCHEMA:
+                return self._reader.refuse(f"{path} leads to no entity", str(path))
             case "URIRef" if str(path) != RDF_TYPE:
                 return Exists(str(path), direction, operand)
             case "InvPath":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -39,8 +39,10 @@ from tarbox.service.ordering import Descriptions, Order, crisp_similarity
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
+    from tarbox.kb.store import Store
 
 Floats = NDArray[np.float64]
 
@@ -62,10 +64,10 @@ class KnowledgeBase:
         facts: Facts,
         title: str = "this knowledge base",
         index: Index | None = None,
-        axioms: Callable[[], tuple[Axiom, ...]] = tuple,
+        store: Store | None = None,
     ) -> None:
         self.facts = facts
-        self.axioms = axioms
+        self._store = store
         self.of_classes = False
         self._given = index
         self.title = title
@@ -86,12 +88,30 @@ class KnowledgeBase:
         store = open_store(path)
         counts = store.facts.counts()
         if not (counts["concepts"] and not counts["entities"] if classes is None else classes):
-            return cls(store.facts, Path(path).name, axioms=store.axioms)
+            return cls(store.facts, Path(path).name, store=store)
         from tarbox.kb.class_view import class_view
 
-        kb = cls(class_view(store.facts, store.axioms()), Path(path).name, axioms=store.axioms)
+        kb = cls(class_view(store.facts, store.axioms()), Path(path).name, store=store)
         kb.of_classes = True
         return kb
+
+    def axioms(self) -> tuple[Axiom, ...]:
+        """What the store says of classes and relations beyond the tables; read anew at each call."""
+        return self._store.axioms() if self._store else ()
+
+    def sparql_source(self) -> Path | Iterator[bytes]:
+        """Where a SPARQL engine's index is, if the facts are so many that it is on disk; else N-Triples, in pieces."""
+        from tarbox.kb.sparql_index import find_index, served_triples
+
+        facts = self._store.facts if self._store else self.facts
+        return (self._store and find_index(self._store)) or served_triples(facts, self.axioms())
+
+    @cached_property
+    def engine(self) -> Engine:
+        """A SPARQL engine over what is known, with typings under closure: `kb.engine.query("SELECT ...")`."""
+        from tarbox.kb.sparql_index import open_engine
+
+        return open_engine(self.sparql_source())
 
     @cached_property
     def index(self) -> Index:

@@ -56,7 +56,7 @@ class Reasoner:
         saved = open_run(run)
         scorer = saved.scorer(device)
         index = scorer.index if isinstance(scorer, Predictor) else None
-        kb = KnowledgeBase(saved.facts, title_of(saved), index)
+        kb = KnowledgeBase(saved.facts, title_of(saved), index, saved.store)
         return cls(kb, scorer, saved.model_name, trained_on(saved.description))
 
     @property
