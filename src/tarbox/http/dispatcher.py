@@ -37,6 +37,7 @@ class Dispatcher:
     ) -> None:
         self.answerer = answerer
         self.kb = answerer.kb
+        self.seconds = bounds.seconds
         self.replies = Replies(answerer, bounds)
         self._metrics = metrics
         self._worker = worker
