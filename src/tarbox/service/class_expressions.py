@@ -116,13 +116,11 @@ def describe_expression(
 
 
 def find_place(kb: KnowledgeBase, query: Query, seconds: float | None = None) -> Place:
-    """The place of an expression: by rustdl where it is needed, in a process of its own where `seconds` limit it."""
+    """The place of an expression: by rustdl where there are axioms, in a process of its own where `seconds` limit it."""
     axioms = kb.axioms()
-    inferred = kb.facts.inferred is not None and kb.facts.inferred.mode == "owl"
-    reasoned = bool(axioms) and find_spec("rustdl") is not None
-    if reasoned and not (inferred and isinstance(query, Concept)):  # the place of a name is in the store already
+    if axioms and find_spec("rustdl") is not None:
         return _by_reasoner(kb, query, axioms, seconds)
-    return _by_structure(kb, query, axioms, reasoned)
+    return _by_structure(kb, query, axioms)
 
 
 def _things(kb: KnowledgeBase, ids: Iterable[int]) -> tuple[Thing, ...]:
@@ -135,9 +133,13 @@ def _by_reasoner(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], sec
 
     names = kb.facts.vocabulary.concepts
     pairs = zip(kb.facts.subs.tolist(), kb.facts.supers.tolist(), strict=True)
-    said = [*axioms, *(("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs)]
+    told = [("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs]
+    said: list[Axiom] = [*axioms, *told, *(("Declaration", ("Class", name)) for name in names)]
     expression = to_expression(query)
-    place = query_expression(said, expression, None) if seconds is None else query_apart(said, expression, seconds)
+    if seconds is None:
+        place = query_expression(said, expression, None, individuals=False)
+    else:
+        place = query_apart(said, expression, seconds)
     equal, above, below = (
         {row for name in part if (row := names.find(name)) is not None}
         for part in (place.equivalent, place.direct_supers, place.direct_subs)
@@ -145,7 +147,7 @@ def _by_reasoner(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], sec
     return Place(equal, above, below, reasoned=True, satisfiable=place.satisfiable)
 
 
-def _by_structure(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], reasoned: bool) -> Place:
+def _by_structure(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...]) -> Place:
     """Superclasses by conjunctions and unions of names; subclasses by the class view, where what it says of links is
     true of all members: of `some`, and not against the direction of a relation."""
     hierarchy = kb.index.instances.hierarchy
@@ -170,7 +172,7 @@ def _by_structure(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], re
     if forward and all(isinstance(node, Concept | Exists | And | Or) for node in walk(query)):
         lower = set(answer_query(query, Index.of(class_view(kb.facts, axioms))).entities.tolist())
     equal = upper & lower
-    return Place(equal, upper - equal, lower - equal, reasoned)
+    return Place(equal, upper - equal, lower - equal, reasoned=False)
 
 
 def _closed(ids: set[int], hierarchy: Hierarchy, up: bool) -> set[int]:

@@ -17,7 +17,7 @@ from tarbox.kb.reasoning.entailment import ExpressionPlace, query_expression
 
 
 def query_apart(axioms: Sequence[Axiom], expression: Term, seconds: float) -> ExpressionPlace:
-    """What `query_expression` finds by saturation; raises `Overloaded` where that takes more than so many seconds."""
+    """What `query_expression` finds of classes by saturation; raises `Overloaded` where that takes more than so many seconds."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__],
@@ -43,7 +43,7 @@ def query_apart(axioms: Sequence[Axiom], expression: Term, seconds: float) -> Ex
 def main() -> None:
     """Axioms and an expression as JSON on the standard input, the place on the standard output."""
     axioms, expression = _tuples(json.load(sys.stdin))
-    json.dump(asdict(query_expression(axioms, expression, None)), sys.stdout, default=sorted)
+    json.dump(asdict(query_expression(axioms, expression, None, individuals=False)), sys.stdout, default=sorted)
 
 
 def _tuples(read: Term) -> Term:
