@@ -32,7 +32,8 @@ from tarbox.http.schemas import (
     Language,
 )
 from tarbox.http.settings import MOST_ANSWERS
-from tarbox.service.class_expressions import describe_expression, find_place
+from tarbox.kb.terms import from_ntriples
+from tarbox.service.class_expressions import CLASS_LISTS, describe_expression, find_place
 from tarbox.service.completion import Completion, complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
@@ -182,7 +183,11 @@ def _add_expressions(router: APIRouter, desk: Desk) -> None:
 
     def placed(expression: str, k: int) -> bytes:
         desk.replies.read(expression)
-        return encode(describe_expression(desk.kb, expression, k, find).to_json())
+        content = describe_expression(desk.kb, expression, k, find).to_json()
+        for key, role in (*((key, Role.CONCEPT) for key in CLASS_LISTS), ("instances", Role.ENTITY)):
+            for item in content[key]:
+                item["name"] = desk.replies.naming.write(role, from_ntriples(item["iri"]))
+        return encode(content)
 
     @router.get(
         "/concept", response_model=ClassDescriptionReply, responses=failures(), operation_id="class_description"

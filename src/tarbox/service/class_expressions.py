@@ -41,7 +41,7 @@ from tarbox.service.answers import EntityAnswer
 from tarbox.service.collections import Thing
 from tarbox.service.knowledge_base import KnowledgeBase
 
-_NAMED: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
+CLASS_LISTS: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
 _FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
 _MINIMUM: Final = {
     False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
@@ -71,7 +71,7 @@ class ClassDescription:
 
     def to_json(self) -> dict[str, Any]:
         """With the IRI and the label of every class."""
-        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in _NAMED}
+        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in CLASS_LISTS}
         return asdict(self) | named
 
 
@@ -87,17 +87,22 @@ class Place:
     satisfiable: bool = True
 
 
-def describe_expression(
-    kb: KnowledgeBase, text: str, k: int | None = None, find: Callable[[KnowledgeBase, Query], Place] | None = None
-) -> ClassDescription:
-    """The place of an expression, in Manchester syntax, among the classes; at most `k` instances are listed.
+def find_place(kb: KnowledgeBase, query: Query, seconds: float | None = None) -> Place:
+    """The place of an expression: by rustdl where there are axioms, in a process of its own with `seconds`."""
+    axioms = kb.axioms()
+    if axioms and find_spec("rustdl") is not None:
+        return _by_reasoner(kb, query, axioms, seconds)
+    return _by_structure(kb, query, axioms)
 
-    `find` is `find_place` unless it is given.
-    """
+
+def describe_expression(
+    kb: KnowledgeBase, text: str, k: int | None = None, find: Callable[[KnowledgeBase, Query], Place] = find_place
+) -> ClassDescription:
+    """The place of an expression, in Manchester syntax, among the classes; at most `k` instances are listed."""
     query = kb.parse(text)
     answers = kb.answer(query, 0 if kb.of_classes else k)
     hierarchy = kb.index.instances.hierarchy
-    place = (find or find_place)(kb, query)
+    place = find(kb, query)
     itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
     all_above = _closed(place.above, hierarchy, up=True) - place.equal - itself
     all_below = _closed(place.below, hierarchy, up=False) - place.equal - itself
@@ -115,14 +120,6 @@ def describe_expression(
     )
 
 
-def find_place(kb: KnowledgeBase, query: Query, seconds: float | None = None) -> Place:
-    """The place of an expression: by rustdl where there are axioms, in a process of its own where `seconds` limit it."""
-    axioms = kb.axioms()
-    if axioms and find_spec("rustdl") is not None:
-        return _by_reasoner(kb, query, axioms, seconds)
-    return _by_structure(kb, query, axioms)
-
-
 def _things(kb: KnowledgeBase, ids: Iterable[int]) -> tuple[Thing, ...]:
     return tuple(kb.concepts.at(row) for row in sorted(ids, key=lambda row: kb.concepts.at(row).label.lower()))
 
@@ -136,10 +133,7 @@ def _by_reasoner(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], sec
     told = [("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs]
     said: list[Axiom] = [*axioms, *told, *(("Declaration", ("Class", name)) for name in names)]
     expression = to_expression(query)
-    if seconds is None:
-        place = query_expression(said, expression, None, individuals=False)
-    else:
-        place = query_apart(said, expression, seconds)
+    place = query_apart(said, expression, seconds) if seconds else query_expression(said, expression, None, False)
     equal, above, below = (
         {row for name in part if (row := names.find(name)) is not None}
         for part in (place.equivalent, place.direct_supers, place.direct_subs)

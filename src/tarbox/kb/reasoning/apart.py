@@ -17,15 +17,10 @@ from tarbox.kb.reasoning.entailment import ExpressionPlace, query_expression
 
 
 def query_apart(axioms: Sequence[Axiom], expression: Term, seconds: float) -> ExpressionPlace:
-    """What `query_expression` finds of classes by saturation; raises `Overloaded` where that takes more than so many seconds."""
+    """What `query_expression` finds of classes by saturation; raises `Overloaded` after so many seconds."""
+    command, given = [sys.executable, "-m", __name__], json.dumps([axioms, expression]).encode()
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__],
-            input=json.dumps([axioms, expression]).encode(),
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
+        done = subprocess.run(command, input=given, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         raise Overloaded(
             f"Reasoning about this expression took more than {seconds:.2g} seconds. `tarbox serve --timeout` sets the "
@@ -35,9 +30,8 @@ def query_apart(axioms: Sequence[Axiom], expression: Term, seconds: float) -> Ex
         reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise TarboxError(f"the reasoner failed: {reason or f'exit code {done.returncode}'}")
     found: dict[str, Any] = json.loads(done.stdout)
-    for key in [key for key, value in found.items() if isinstance(value, list)]:
-        found[key] = frozenset(found[key])
-    return ExpressionPlace(**found)
+    sets = {key: frozenset(value) for key, value in found.items() if isinstance(value, list)}
+    return ExpressionPlace(**found | sets)
 
 
 def main() -> None:
