@@ -73,11 +73,12 @@ def _chain(told: list[Axiom], lower: str, upper: str) -> tuple[Axiom, ...]:
     for axiom in told:
         above.setdefault(axiom[1], []).append(axiom)
     ways: dict[Any, tuple[Axiom, ...]] = {lower: ()}
-    for name in (level := [lower]):  # it grows meanwhile
+    waiting: list[Any] = [lower]
+    for name in waiting:  # it grows meanwhile
         for axiom in above.get(name, ()):
             if axiom[2] not in ways:
                 ways[axiom[2]] = (*ways[name], axiom)
-                level.append(axiom[2])
+                waiting.append(axiom[2])
     return ways.get(upper, ())
 
 
