@@ -6,8 +6,8 @@
 
 A family of 343 persons is generated, written as OWL in functional syntax, and built by `tarbox kb build`. Facts are
 stated several times over: mothers, fathers and children, siblings and marriages from both sides, instances of defined
-classes. Of these facts a share is removed; what is left is asked without inference, with it, and after `tarbox train` on
-it. The table has the Jaccard similarity of the answers to those of the complete ontology with inference: means over the
+classes. Of these facts a share is removed; what is left is asked without inference, with it, and after `tarbox train`.
+The table has the Jaccard similarity of the answers to those of the complete ontology with inference: means over the
 expressions of a kind, and the mean and deviation of these over seeds. FOLDER should be new.
 
 Below it stands how many memberships in named classes are missing, how many each run finds likely and how many of these
