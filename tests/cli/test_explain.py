@@ -55,6 +55,24 @@ def test_a_subsumption_is_explained_by_axioms(family: Path) -> None:
     assert len(lines) == 3
 
 
+def test_an_inferred_subsumption_within_a_derivation_has_its_reasons(tmp_path: Path) -> None:
+    prefix, some = FAMILY.splitlines()[:2], "[ a owl:Restriction ; owl:onProperty :has ; owl:someValuesFrom"
+    lines = [
+        f":Meaty owl:equivalentClass {some} :Meat ] . :Special rdfs:subClassOf {some} :Ham ] .",
+        ":has a owl:ObjectProperty . :Ham rdfs:subClassOf :Pork . :Pork rdfs:subClassOf :Meat . :mine a :Special .",
+    ]
+    (tmp_path / "pizza.ttl").write_text("\n".join([*prefix, *lines]))
+    assert tarbox("kb", "build", tmp_path / "pizza.ttl", "-o", tmp_path / "kb").returncode == 0
+    found = tarbox("explain", tmp_path / "kb", "mine type Meaty").stdout.splitlines()
+    assert [line.strip() for line in found[:3]] == [
+        "mine type Meaty   because", "mine type Special   asserted", "Special subClassOf Meaty   because",
+    ]  # fmt: skip
+    assert len(found) == 3 + 4
+    assert all(line.endswith("asserted") for line in found[3:])
+    chain = tarbox("explain", tmp_path / "kb", "Ham subClassOf Meat").stdout.splitlines()
+    assert [line.strip() for line in chain[1:]] == ["Ham subClassOf Pork   asserted", "Pork subClassOf Meat   asserted"]
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

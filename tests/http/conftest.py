@@ -17,9 +17,21 @@ from tarbox.http.settings import ServerSettings
 from tarbox.http.worker_client import WorkerClient
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
+from tarbox.kb.reasoning.inference import InferenceMode
+from tarbox.kb.sources import find_sources
 from tarbox.service.answering import Answerer, open_answerer
 from tarbox.service.knowledge_base import KnowledgeBase
 
+PIZZAS = """Prefix(:=<http://pizza.example/>)
+Ontology(<http://pizza.example/>
+Declaration(Class(:Pizza)) Declaration(Class(:Topping)) Declaration(Class(:Cheese)) Declaration(Class(:CheesyPizza))
+Declaration(Class(:Margherita)) Declaration(ObjectProperty(:hasTopping)) Declaration(NamedIndividual(:mine))
+SubClassOf(:Cheese :Topping) SubClassOf(:Margherita :Pizza) DisjointClasses(:Pizza :Topping)
+SubClassOf(:Margherita ObjectSomeValuesFrom(:hasTopping :Cheese))
+EquivalentClasses(:CheesyPizza ObjectIntersectionOf(:Pizza ObjectSomeValuesFrom(:hasTopping :Cheese)))
+ClassAssertion(:Margherita :mine) ClassAssertion(:Cheese :some) ObjectPropertyAssertion(:hasTopping :mine :some)
+)
+"""
 Serve = Callable[..., AbstractContextManager[str]]
 
 
@@ -77,3 +89,13 @@ def address(serve: Serve) -> Iterator[str]:
 def client(address: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=address, timeout=30) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def pizzas(tmp_path_factory: pytest.TempPathFactory) -> Answerer:
+    """A small ontology with axioms, and what follows from them."""
+    pytest.importorskip("rustdl")
+    folder = tmp_path_factory.mktemp("pizzas")
+    (folder / "pizzas.ofn").write_text(PIZZAS)
+    build(find_sources([str(folder / "pizzas.ofn")])[0], folder / "pizzas", BuildOptions(infer=InferenceMode.OWL))
+    return open_answerer(folder / "pizzas")

@@ -36,7 +36,7 @@ def check(reply: httpx.Response, status: int) -> dict[str, object]:
         ("worksAt value Gogle", 14, ["Google"], "no entity 'Gogle' in academia. Did you mean 'Google'?"),
         ("Person and", 10, [], "expected a concept"),
         ("", 0, [], "expected a concept"),
-        ("worksAt only Company", 8, [], "not answerable"),
+        ("worksAt max Company", 12, [], "expected a number after 'max'"),
         ("Person and 'no end", 11, [], "no closing quotation mark"),
         ("Person \x00", 7, [], ""),
     ],

@@ -85,6 +85,21 @@ def test_a_reasoner_finds_what_follows(cells: Path) -> None:
     assert labels(found.subclasses) == ["Chromatin", "Nucleolus"]
 
 
+def test_a_class_that_nothing_can_be_in(tmp_path: Path) -> None:
+    more = "DisjointClasses(:Organelle :Cell) Declaration(Class(:Odd)) Declaration(Class(:Alone))"
+    odd = f"{more} SubClassOf(:Odd ObjectIntersectionOf(:Nucleus :Cell))"
+    source, store = str(tmp_path / "odd.ofn"), str(tmp_path / "odd")
+    Path(source).write_text(CELLS.replace(":part_of)\n)", f":part_of)\n{odd})"))
+    assert CliRunner().invoke(app, ["kb", "build", source, "-o", store]).exit_code == 0
+    kb = KnowledgeBase.load(store)
+    assert not describe_expression(kb, "Odd").satisfiable
+    assert labels(describe_expression(kb, "Organelle and Cell").equivalent) == ["Odd"]
+    assert "Alone" in labels(describe_expression(kb, "owl:Thing").direct_subclasses)
+    shown = CliRunner().invoke(app, ["concept", store, "Odd"]).output
+    assert "Nothing can be in it" in shown
+    assert "superclass" not in shown, "it is below every class"
+
+
 def test_without_axioms_the_hierarchy_is_what_there_is() -> None:
     kb = KnowledgeBase(FAMILY)
     woman = describe_expression(kb, "Woman")

@@ -97,8 +97,8 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
     console.print(Text(found.expression))
     console.print(Text(kb.describe(found.expression), style="italic"))
     if not found.satisfiable:
-        console.print("Nothing can be in it: it contradicts the axioms.")
-    for key, titles in _LISTS.items():
+        console.print("Nothing can be in it: that would contradict the axioms. So it is below every class.")
+    for key, titles in list(_LISTS.items())[: None if found.satisfiable else 1]:
         things = getattr(found, key)
         show(titles, Role.CONCEPT, things, len(things))
     show(("instance", "instances"), Role.ENTITY, found.instances, found.instance_count)

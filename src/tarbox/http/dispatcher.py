@@ -38,6 +38,7 @@ class Dispatcher:
     ) -> None:
         self.answerer = answerer
         self.kb = answerer.kb
+        self.seconds = bounds.seconds
         self.replies = Replies(answerer, bounds)
         self.sparql = SparqlClient(answerer.kb, bounds)
         self._metrics = metrics

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache, partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request
@@ -30,7 +32,8 @@ from tarbox.http.schemas import (
     Language,
 )
 from tarbox.http.settings import MOST_ANSWERS
-from tarbox.service.class_expressions import describe_expression
+from tarbox.kb.terms import from_ntriples
+from tarbox.service.class_expressions import CLASS_LISTS, describe_expression, find_place
 from tarbox.service.completion import Completion, complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
@@ -40,6 +43,8 @@ from tarbox.service.ordering import Order
 JSON_TYPE: Final = "application/json"
 _PROBLEM: Final = {"model": Problem, "content": {MEDIA_TYPE: {}}}
 LONGEST_NAME: Final = 2_000
+PLACES: Final = 64
+"""Expressions whose place among the classes is remembered."""
 
 Text = Annotated[
     str, Query(description="A query.", openapi_examples={"figure 1": {"summary": "The paper's", "value": FIGURE_1}})
@@ -173,9 +178,16 @@ def _add_concepts(router: APIRouter, desk: Desk) -> None:
 
 
 def _add_expressions(router: APIRouter, desk: Desk) -> None:
+    find = lru_cache(PLACES)(partial(find_place, seconds=desk.seconds * 0.9))  # before the reply is given up
+    turn = asyncio.Lock()
+
     def placed(expression: str, k: int) -> bytes:
         desk.replies.read(expression)
-        return encode(describe_expression(desk.kb, expression, k).to_json())
+        content = describe_expression(desk.kb, expression, k, find).to_json()
+        for key, role in (*((key, Role.CONCEPT) for key in CLASS_LISTS), ("instances", Role.ENTITY)):
+            for item in content[key]:
+                item["name"] = desk.replies.naming.write(role, from_ntriples(item["iri"]))
+        return encode(content)
 
     @router.get(
         "/concept", response_model=ClassDescriptionReply, responses=failures(), operation_id="class_description"
@@ -185,7 +197,8 @@ def _add_expressions(router: APIRouter, desk: Desk) -> None:
         k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")] = 10,
     ) -> Response:
         """Show where a class expression stands: equivalent, super- and subclasses, and its instances."""
-        return json_reply(await desk.work(placed, expression, k))
+        async with turn:  # one at a time, and who asks the same meanwhile finds it done
+            return json_reply(await desk.work(placed, expression, k))
 
 
 def _concept_content(page: ConceptPage, desk: Desk) -> dict[str, Any]:

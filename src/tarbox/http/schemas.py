@@ -163,6 +163,7 @@ class ConceptReply(BaseModel):
 class NamedItem(BaseModel):
     iri: str
     label: str
+    name: str
 
 
 class InstanceItem(NamedItem):

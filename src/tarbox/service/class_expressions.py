@@ -6,7 +6,7 @@ hierarchy and from the links between classes (`tarbox.kb.class_view`): sound, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any, Final, assert_never, final
@@ -41,7 +41,7 @@ from tarbox.service.answers import EntityAnswer
 from tarbox.service.collections import Thing
 from tarbox.service.knowledge_base import KnowledgeBase
 
-_NAMED: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
+CLASS_LISTS: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
 _FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
 _MINIMUM: Final = {
     False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
@@ -71,37 +71,52 @@ class ClassDescription:
 
     def to_json(self) -> dict[str, Any]:
         """With the IRI and the label of every class."""
-        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in _NAMED}
+        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in CLASS_LISTS}
         return asdict(self) | named
 
 
-def describe_expression(kb: KnowledgeBase, text: str, k: int | None = None) -> ClassDescription:
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Concepts equivalent to an expression, and some above and below it, from which all others can be reached."""
+
+    equal: set[int]
+    above: set[int]
+    below: set[int]
+    reasoned: bool
+    satisfiable: bool = True
+
+
+def find_place(kb: KnowledgeBase, query: Query, seconds: float | None = None) -> Place:
+    """The place of an expression: by rustdl where there are axioms, in a process of its own with `seconds`."""
+    axioms = kb.axioms()
+    if axioms and find_spec("rustdl") is not None:
+        return _by_reasoner(kb, query, axioms, seconds)
+    return _by_structure(kb, query, axioms)
+
+
+def describe_expression(
+    kb: KnowledgeBase, text: str, k: int | None = None, find: Callable[[KnowledgeBase, Query], Place] = find_place
+) -> ClassDescription:
     """The place of an expression, in Manchester syntax, among the classes; at most `k` instances are listed."""
     query = kb.parse(text)
     answers = kb.answer(query, 0 if kb.of_classes else k)
     hierarchy = kb.index.instances.hierarchy
-    axioms = kb.axioms()
-    inferred = kb.facts.inferred is not None and kb.facts.inferred.mode == "owl"
-    reasoned = bool(axioms) and find_spec("rustdl") is not None
-    satisfiable = True
-    if reasoned and not (inferred and isinstance(query, Concept)):  # the place of a name is in the store already
-        equal, above, below, satisfiable = _by_reasoner(kb, query, axioms)
-    else:
-        equal, above, below = _by_structure(kb, query, hierarchy, axioms)
+    place = find(kb, query)
     itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
-    all_above = _closed(above, hierarchy, up=True) - equal - itself
-    all_below = _closed(below, hierarchy, up=False) - equal - itself
+    all_above = _closed(place.above, hierarchy, up=True) - place.equal - itself
+    all_below = _closed(place.below, hierarchy, up=False) - place.equal - itself
     return ClassDescription(
         kb.render(query),
-        _things(kb, equal - itself),
+        _things(kb, place.equal - itself),
         _things(kb, _nearest(all_above, hierarchy, up=True)),
         _things(kb, all_above),
         _things(kb, _nearest(all_below, hierarchy, up=False)),
         _things(kb, all_below),
         tuple(answers.entities),
         0 if kb.of_classes else answers.entity_count,
-        reasoned,
-        satisfiable,
+        place.reasoned,
+        place.satisfiable,
     )
 
 
@@ -109,27 +124,27 @@ def _things(kb: KnowledgeBase, ids: Iterable[int]) -> tuple[Thing, ...]:
     return tuple(kb.concepts.at(row) for row in sorted(ids, key=lambda row: kb.concepts.at(row).label.lower()))
 
 
-def _by_reasoner(
-    kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...]
-) -> tuple[set[int], set[int], set[int], bool]:
+def _by_reasoner(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], seconds: float | None) -> Place:
+    from tarbox.kb.reasoning.apart import query_apart
     from tarbox.kb.reasoning.entailment import query_expression
 
     names = kb.facts.vocabulary.concepts
     pairs = zip(kb.facts.subs.tolist(), kb.facts.supers.tolist(), strict=True)
     told = [("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs]
-    place = query_expression([*axioms, *told], to_expression(query), None)
+    said: list[Axiom] = [*axioms, *told, *(("Declaration", ("Class", name)) for name in names)]
+    expression = to_expression(query)
+    place = query_apart(said, expression, seconds) if seconds else query_expression(said, expression, None, False)
     equal, above, below = (
         {row for name in part if (row := names.find(name)) is not None}
         for part in (place.equivalent, place.direct_supers, place.direct_subs)
     )
-    return equal, above, below, place.satisfiable
+    return Place(equal, above, below, reasoned=True, satisfiable=place.satisfiable)
 
 
-def _by_structure(
-    kb: KnowledgeBase, query: Query, hierarchy: Hierarchy, axioms: tuple[Axiom, ...]
-) -> tuple[set[int], set[int], set[int]]:
+def _by_structure(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...]) -> Place:
     """Superclasses by conjunctions and unions of names; subclasses by the class view, where what it says of links is
     true of all members: of `some`, and not against the direction of a relation."""
+    hierarchy = kb.index.instances.hierarchy
     everyone, nobody = frozenset(range(len(hierarchy))), frozenset[int]()
 
     def above(node: Query, parts: list[frozenset[int]]) -> frozenset[int]:
@@ -151,7 +166,7 @@ def _by_structure(
     if forward and all(isinstance(node, Concept | Exists | And | Or) for node in walk(query)):
         lower = set(answer_query(query, Index.of(class_view(kb.facts, axioms))).entities.tolist())
     equal = upper & lower
-    return equal, upper - equal, lower - equal
+    return Place(equal, upper - equal, lower - equal, reasoned=False)
 
 
 def _closed(ids: set[int], hierarchy: Hierarchy, up: bool) -> set[int]:

@@ -166,19 +166,19 @@ def visit(browser: Any, address: str) -> Iterator[Callable[..., Visit]]:
     """Opens pages of a size and a colour scheme; in the end none of them may have reported a fault."""
     opened: list[tuple[Visit, Any]] = []
 
-    def open_page(size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Visit:
+    def open_page(size: tuple[int, int] = DESKTOP, scheme: str = "light", at: str = address) -> Visit:
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme=scheme,
             permissions=["clipboard-read", "clipboard-write"],
         )
         context.set_default_timeout(10_000)
-        made = Visit(context.new_page(), address)
+        made = Visit(context.new_page(), at)
         made.page.on("pageerror", lambda error: made.faults.append(str(error)))
         made.page.on(
             "console", lambda line: made.faults.append(line.text) if line.type in ("error", "warning") else None
         )
-        made.page.on("request", lambda sent: None if sent.url.startswith(address) else made.strangers.append(sent.url))
+        made.page.on("request", lambda sent: None if sent.url.startswith(at) else made.strangers.append(sent.url))
         opened.append((made, context))
         return made
 

@@ -31,7 +31,7 @@ const details = new Details({
   asked: (query) => go({ query, chosen: null }),
   closed: () => go({ query: shown.query, chosen: null }),
 });
-const classes = new Classes();
+const classes = new Classes({ asked: (query) => go({ query, chosen: null }) });
 const lists = Object.fromEntries(
   ["entity", "concept"].map((level) => [
     level,

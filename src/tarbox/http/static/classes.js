@@ -1,7 +1,7 @@
 // Where a question stands among the classes, as in Protégé's DL Query tab; asked for when it is opened.
 
 import { classDescription } from "./api.js";
-import { byId, counted, element } from "./dom.js";
+import { byId, counted, element, number, shape } from "./dom.js";
 
 const LISTS = [
   ["equivalent", "equivalent class", "equivalent classes"],
@@ -12,13 +12,16 @@ const LISTS = [
 ];
 const LONGEST = 20;
 
-/** The section under the answers. */
+/** The section under the answers. `asked(text)` asks a question. */
 export class Classes {
   #section = byId("classes");
+  #lists = byId("class-lists");
   #expression = "";
   #shown = null;
+  #asked;
 
-  constructor() {
+  constructor({ asked }) {
+    this.#asked = asked;
     this.#section.addEventListener("toggle", () => this.#load());
   }
 
@@ -31,19 +34,43 @@ export class Classes {
     const expression = this.#expression;
     if (!this.#section.open || !expression || this.#shown === expression) return;
     this.#shown = expression;
-    const list = byId("class-lists");
+    this.#say("waiting", "Reasoning about the classes …");
     try {
       const found = await classDescription(expression);
-      if (this.#expression === expression) list.replaceChildren(...LISTS.flatMap((kind) => this.#lines(found, kind)));
+      if (this.#expression === expression) this.#present(found);
     } catch (problem) {
+      if (this.#expression !== expression) return;
       this.#shown = null;
-      list.replaceChildren(element("dt", {}, problem.message));
+      this.#say("none", problem.message);
     }
   }
 
-  #lines(found, [key, one, many]) {
-    const labels = found[key].slice(0, LONGEST).map(({ label }) => label);
-    if (found[key].length > LONGEST) labels.push("…");
-    return [element("dt", {}, counted(found[key].length, one, many)), element("dd", {}, labels.join(", "))];
+  #say(kind, text) {
+    this.#lists.replaceChildren(element("p", { class: kind }, text));
+  }
+
+  /** Where all classes of a kind are direct ones, they stand there once; what nothing can be in is below all. */
+  #present(found) {
+    const lists = LISTS.filter(([key]) => found.satisfiable || key === "equivalent").filter(
+      ([key]) => found[key].length !== found[`direct_${key}`]?.length,
+    );
+    const told = [];
+    if (!found.satisfiable) told.push("Nothing can be in it: that would contradict the axioms. So it is below every class.");
+    if (!found.reasoned) told.push("By the hierarchy and the links between classes, without a reasoner for OWL.");
+    this.#lists.replaceChildren(
+      ...told.map((text) => element("p", { class: "rest" }, text)),
+      element("dl", {}, lists.map((kind) => this.#list(found, kind))),
+    );
+  }
+
+  #list(found, [key, one, many]) {
+    const all = found[key];
+    const shown = all.slice(0, LONGEST).map((each) => element("dd", {}, this.#link(each)));
+    if (all.length > LONGEST) shown.push(element("dd", { class: "rest" }, `and ${number(all.length - LONGEST)} more`));
+    return element("div", {}, element("dt", {}, all.length ? counted(all.length, one, many) : `no ${many}`), shown);
+  }
+
+  #link({ label, name }) {
+    return element("button", { type: "button", class: "concept-link", onclick: () => this.#asked(name) }, shape("concept"), label);
   }
 }

@@ -81,10 +81,16 @@ def _saturate(axioms: Sequence[Axiom], taxonomy: Taxonomy) -> Saturation:
     return saturation
 
 
-def query_expression(axioms: Sequence[Axiom], expression: Term, seconds: float | None = SECONDS) -> ExpressionPlace:
-    """Where the expression stands: it is given a name, and everything is classified with that."""
+def query_expression(
+    axioms: Sequence[Axiom], expression: Term, seconds: float | None = SECONDS, individuals: bool = True
+) -> ExpressionPlace:
+    """Where the expression stands: it is given a name, and everything is classified with that.
+
+    Without `individuals` there are no instances, and contradictions among individuals are not looked for.
+    """
     name = f"{PROBE}/asked"
-    realization = realize([*axioms, ("EquivalentClasses", name, expression)], seconds)
+    given = [*axioms, ("EquivalentClasses", name, expression)]
+    realization = realize(given, seconds) if individuals else Realization(classify(given, seconds), {})
     taxonomy = realization.taxonomy
     nobody: frozenset[str] = frozenset()
     if taxonomy.inconsistent:
