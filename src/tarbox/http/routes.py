@@ -184,7 +184,7 @@ def _add_expressions(router: APIRouter, desk: Desk) -> None:
         expression: Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])],
         k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")] = 10,
     ) -> Response:
-        """Show where a class expression stands: equivalent, super- and subclasses, and its instances."""
+        """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
         return json_reply(await desk.work(placed, expression, k))
 
 

@@ -10,6 +10,10 @@ const LISTS = [
   ["direct_subclasses", "direct subclass", "direct subclasses"],
   ["subclasses", "subclass", "subclasses"],
 ];
+const PREDICTED = [
+  ["predicted_superclasses", "predicted direct superclass", "predicted direct superclasses"],
+  ["predicted_subclasses", "predicted direct subclass", "predicted direct subclasses"],
+];
 const LONGEST = 20;
 
 /** The section under the answers. */
@@ -34,7 +38,8 @@ export class Classes {
     const list = byId("class-lists");
     try {
       const found = await classDescription(expression);
-      if (this.#expression === expression) list.replaceChildren(...LISTS.flatMap((kind) => this.#lines(found, kind)));
+      const kinds = [...LISTS, ...PREDICTED.filter(([key]) => found[key].length)];
+      if (this.#expression === expression) list.replaceChildren(...kinds.flatMap((kind) => this.#lines(found, kind)));
     } catch (problem) {
       this.#shown = null;
       list.replaceChildren(element("dt", {}, problem.message));
@@ -42,7 +47,7 @@ export class Classes {
   }
 
   #lines(found, [key, one, many]) {
-    const labels = found[key].slice(0, LONGEST).map(({ label }) => label);
+    const labels = found[key].slice(0, LONGEST).map(({ label, degree }) => (degree === undefined ? label : `${label} (${degree.toFixed(2)})`));
     if (found[key].length > LONGEST) labels.push("…");
     return [element("dt", {}, counted(found[key].length, one, many)), element("dd", {}, labels.join(", "))];
   }
