@@ -1,4 +1,4 @@
-"""A plain embedding of classes as balls, in the manner of ELEm (Kulmanov et al., 2019): what TBox completion is compared with.
+"""A plain embedding of classes as balls, in the manner of ELEm (Kulmanov et al., 2019): a rival in TBox completion.
 
 A class is a ball, `A SubClassOf B` says that the ball of A lies in that of B, and `A SubClassOf p some B` that the ball
 of A, moved by the vector of p, meets that of B. What is not said is drawn at random, for both kinds, and pushed out.
@@ -24,7 +24,7 @@ class BallSettings:
     dimension: int = 64
     margin: float = 0.5
     rate: float = 1e-2
-    epochs: int = 30
+    epochs: int = 20
     batch: int = 4096
     negatives: int = 8
 

@@ -20,8 +20,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PASSED: Final = 64
 """A path of two steps goes through so many of an entity's links at most."""
-SHARED: Final = 256
-"""Attributes of a concept that are looked for among those of another."""
 
 
 def _compiled(function: F) -> F:
@@ -404,18 +402,3 @@ def weigh_similar(similar: Any, adjacency: Any, asked: Any, size: int, out: Any)
                         sums[far[reached]] += similarity[place]
         out[row, 0] = np.log(sums[fars[row]] + 1e-3)
         out[row, 1] = sums[fars[row]] / (total + 0.1)  # a share among few says little
-
-
-@_compiled
-def sum_shared(having: Any, weights: Any, pairs: Any, out: Any) -> None:
-    """[N] the weight of the columns that rows i and j share, for pairs (i, j); of a row i of more than `SHARED` columns
-    some, drawn evenly, stand for all."""
-    starts, columns = having
-    for number in range(len(out)):
-        low, high = starts[pairs[1][number]], starts[pairs[1][number] + 1]
-        first, end = starts[pairs[0][number]], starts[pairs[0][number] + 1]
-        step = 1 + (end - first) // SHARED
-        for place in range(first, end, step):
-            low = _find(columns, low, high, columns[place])
-            if low < high and columns[low] == columns[place]:
-                out[number] += step * weights[columns[place]]

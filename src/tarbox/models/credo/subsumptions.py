@@ -22,13 +22,15 @@ from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, contains, distinct, pair_keys
 from tarbox.models.credo.evidence import Adjacency, Neighbours, find_nearest
-from tarbox.models.credo.kernels import share_out, sum_shared
+from tarbox.models.credo.kernels import _compiled, share_out
 from tarbox.models.credo.network import complete, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_]+")
 _BY: Final = 32
 """Neighbours of a kind that are candidates, and whose super-concepts are."""
+_COMPARED: Final = 256
+"""Attributes of a concept that are looked for among those of another."""
 _AT_ONCE: Final = 1 << 14
 """Concepts whose candidates are described at a time."""
 _FITTED: Final = 1 << 16
@@ -224,6 +226,21 @@ def _sum_shared(having: Rows, weights: Floats, lower: Places, upper: Places) -> 
     table = having.offsets, having.columns
     share_out(lambda rows: sum_shared(table, weights, (lower[rows], upper[rows]), out[rows]), len(out), 1 << 16)
     return out
+
+
+@_compiled
+def sum_shared(having: Any, weights: Any, pairs: Any, out: Any) -> None:
+    """[N] the weight of the columns that rows i and j share, for pairs (i, j); of a row i of many columns some, drawn
+    evenly, stand for all."""
+    starts, columns = having
+    for number in range(len(out)):
+        first, end = starts[pairs[0][number]], starts[pairs[0][number] + 1]
+        others = columns[starts[pairs[1][number]] : starts[pairs[1][number] + 1]]
+        step = 1 + (end - first) // _COMPARED
+        for place in range(first, end, step):
+            found = np.searchsorted(others, columns[place])
+            if found < len(others) and others[found] == columns[place]:
+                out[number] += step * weights[columns[place]]
 
 
 def predict_subsumptions(facts: Facts, axioms: Iterable[Axiom], share: float, seed: int, device: torch.device) -> Rows:
