@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import httpx
+import numpy as np
 import pytest
 
+from tarbox.kb.rows import Rows, pair_keys
 from tarbox.models.counting import Counting
 from tarbox.service.answering import Answerer
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -74,3 +76,19 @@ def test_concepts_and_sparql(predicting: httpx.Client) -> None:
 
     assert statuses() == {"fact"}
     assert statuses(predicted="true") == {"known", "predicted"}
+
+
+def test_predicted_classes_stand_beside_known_ones(kb: KnowledgeBase, serve) -> None:  # type: ignore[no-untyped-def]
+    size, lower, upper = len(kb.concepts), kb.concepts.id("University"), kb.concepts.id("Person")
+    keys = pair_keys(np.array([lower]), np.array([upper]), size)
+    predicted = Rows.of_keys(keys, size, size, np.array([0.7], np.float32))
+    reasoner = Reasoner(KnowledgeBase(kb.facts, predicted=predicted), Counting.from_facts(kb.facts), "counting")
+    with serve(by=reasoner) as address, httpx.Client(base_url=address, timeout=30) as client:
+        found = client.get("/api/concept", params={"expression": "University"}).json()
+        assert [(each["label"], each["status"]) for each in found["predicted_superclasses"]] == [
+            ("Person", "predicted")
+        ]
+        assert found["predicted_superclasses"][0]["degree"] == pytest.approx(0.7)
+        above = client.get("/api/concept", params={"expression": "Person"}).json()
+        assert [each["label"] for each in above["predicted_subclasses"]] == ["University"]
+        assert not above["predicted_superclasses"]

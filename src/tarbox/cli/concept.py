@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,6 +14,7 @@ from tarbox.core.errors import NameLookupError
 from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
+    from tarbox.core.ids import Role
     from tarbox.service.answers import EntityAnswer
     from tarbox.service.class_expressions import ClassDescription
     from tarbox.service.collections import Thing
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 _LISTS: Final = {
     "equivalent": ("equivalent class", "equivalent classes"),
     "direct_superclasses": ("direct superclass", "direct superclasses"),
+    "predicted_superclasses": ("predicted direct superclass", "predicted direct superclasses"),
     "superclasses": ("superclass", "superclasses"),
     "direct_subclasses": ("direct subclass", "direct subclasses"),
+    "predicted_subclasses": ("predicted direct subclass", "predicted direct subclasses"),
     "subclasses": ("subclass", "subclasses"),
 }
+_AROUND: Final = ("direct_superclasses", "predicted_superclasses", "direct_subclasses", "predicted_subclasses")
 
 
 def concept(
@@ -41,13 +45,14 @@ def concept(
         int, typer.Option("-k", min=0, help="How many of each list; of a run, known and predicted each; 0 for all.")
     ] = 20,
     min_degree: Annotated[
-        float, typer.Option("--min-degree", min=0, max=1, help="The least probability of a predicted member.")
+        float, typer.Option("--min-degree", min=0, max=1, help="The least probability of what is predicted.")
     ] = MIN_DEGREE,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
 ) -> None:
-    """Show the classes around an expression and its instances; of a run, the members of a concept by degree."""
+    """Show the classes around an expression and its instances; of a run, the members of a concept by degree, and the
+    classes that are probably missing directly above and below it."""
     if as_json and as_tsv:
         raise typer.BadParameter("give --json or --tsv, not both")
     from tarbox.cli.places import check_kb
@@ -59,20 +64,20 @@ def concept(
         _show_members(source, name, k or None, min_degree, device, form)
     else:
         check_kb(source)
-        _show_place(KnowledgeBase.load(source), name, k or None, form)
+        _show_place(KnowledgeBase.load(source), name, k or None, min_degree, form)
 
 
-def _show_place(kb: KnowledgeBase, expression: str, k: int | None, form: str) -> None:
+def _show_place(kb: KnowledgeBase, expression: str, k: int | None, min_degree: float, form: str) -> None:
     from tarbox.service.class_expressions import describe_expression
 
-    found = describe_expression(kb, expression, k)
+    found = describe_expression(kb, expression, k, min_degree)
     if form == "json":
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
     elif form == "tsv":
-        typer.echo("list\tiri\tlabel")
+        typer.echo("list\tiri\tlabel\tdegree")
         for key in (*_LISTS, "instances"):
             for thing in getattr(found, key):
-                typer.echo(f"{key}\t{thing.iri}\t{thing.label}")
+                typer.echo(f"{key}\t{thing.iri}\t{thing.label}\t{getattr(thing, 'degree', 1.0):.6g}")
     else:
         _print_place(kb, found, k)
 
@@ -82,44 +87,61 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
     from rich.text import Text
 
     from tarbox.core.ids import Role
-    from tarbox.kb.terms import from_ntriples
 
     console = Console(highlight=False, markup=False)
-
-    def show(titles: tuple[str, str], role: Role, things: Sequence[Thing | EntityAnswer], count: int) -> None:
-        shown = things[:k]
-        number = f"{len(shown):,} of {count:,}" if len(shown) < count else f"{count:,}" if count else "no"
-        console.print(Text(f"{number} {titles[count != 1]}", style="bold"))
-        for thing in shown:
-            written = kb.resolver.write(role, from_ntriples(thing.iri))
-            console.print(f"  {written}" + ("" if written.strip("'") == thing.label else f" ! {thing.label}"))
-
     console.print(Text(found.expression))
     console.print(Text(kb.describe(found.expression), style="italic"))
     if not found.satisfiable:
         console.print("Nothing can be in it: that would contradict the axioms. So it is below every class.")
-    for key, titles in list(_LISTS.items())[: None if found.satisfiable else 1]:
-        things = getattr(found, key)
-        show(titles, Role.CONCEPT, things, len(things))
-    show(("instance", "instances"), Role.ENTITY, found.instances, found.instance_count)
+    _print_classes(kb, found, k, _LISTS if found.satisfiable else dict(list(_LISTS.items())[:1]))
+    _print_list(kb, Role.ENTITY, ("instance", "instances"), found.instances[:k], found.instance_count)
     if not found.reasoned:
         more = "; to reason with its axioms, pip install 'tarbox[owl]'" if kb.axioms() else ""
         console.print(Text(f"By the hierarchy of {kb.title} and the links between its classes{more}.", style="dim"))
 
 
+def _print_classes(kb: KnowledgeBase, found: ClassDescription, k: int | None, keys: Iterable[str]) -> None:
+    """Lists of classes; a store predicts none."""
+    from tarbox.core.ids import Role
+
+    for key in keys:
+        things = getattr(found, key)
+        if things or not key.startswith("predicted"):
+            _print_list(kb, Role.CONCEPT, _LISTS[key], things[:k], len(things))
+
+
+def _print_list(
+    kb: KnowledgeBase, role: Role, titles: tuple[str, str], shown: Sequence[Thing | EntityAnswer], count: int
+) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from tarbox.service.answers import PREDICTED, EntityAnswer
+
+    console = Console(highlight=False, markup=False)
+    number = f"{len(shown):,} of {count:,}" if len(shown) < count else f"{count:,}" if count else "no"
+    console.print(Text(f"{number} {titles[count != 1]}", style="bold"))
+    for thing in shown:
+        degree = f"{thing.degree:.3f}  " if isinstance(thing, EntityAnswer) and thing.status == PREDICTED else ""
+        console.print(f"  {degree}{_written(kb, role, thing)}")
+
+
 def _show_members(run: Path, name: str, k: int | None, min_degree: float, device: str, form: str) -> None:
     from tarbox.cli.places import check_device
+    from tarbox.service.class_expressions import describe_expression
     from tarbox.service.reasoner import Reasoner
 
     reasoner = Reasoner.load(run, check_device(device))
     try:
         thing = reasoner.kb.concepts[name]
     except NameLookupError:  # then it is an expression, or an error that shows where
-        _show_place(reasoner.kb, name, k, form)
+        _show_place(reasoner.kb, name, k, min_degree, form)
         return
     members = reasoner.members(thing.iri, k, min_degree)
+    place = describe_expression(reasoner.kb, thing.iri, k, min_degree)
     if form == "json":
         content = {"iri": thing.iri, "label": thing.label, "members": [asdict(member) for member in members]}
+        content |= {key: value for key, value in place.to_json().items() if key in _LISTS}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
     elif form == "tsv":
         typer.echo("iri\tlabel\tdegree\tstatus")
@@ -127,6 +149,15 @@ def _show_members(run: Path, name: str, k: int | None, min_degree: float, device
             typer.echo(f"{member.iri}\t{member.label}\t{member.degree:.6g}\t{member.status}")
     else:
         _print_table(reasoner.kb, thing.label, members)
+        _print_classes(reasoner.kb, place, k, _AROUND)
+
+
+def _written(kb: KnowledgeBase, role: Role, thing: Thing | EntityAnswer) -> str:
+    """As a query says it, and the label where that says more."""
+    from tarbox.kb.terms import from_ntriples
+
+    written = kb.resolver.write(role, from_ntriples(thing.iri))
+    return written if written.strip("'") == thing.label else f"{written} ! {thing.label}"
 
 
 def _print_table(kb: KnowledgeBase, label: str, members: Sequence[EntityAnswer]) -> None:
@@ -134,13 +165,10 @@ def _print_table(kb: KnowledgeBase, label: str, members: Sequence[EntityAnswer])
     from rich.table import Table
 
     from tarbox.core.ids import Role
-    from tarbox.kb.terms import from_ntriples
 
     table = Table(title=f"members of {label}", title_justify="left", title_style="bold", box=None, header_style="dim")
     for column in ("entity", "degree", "status"):
         table.add_column(column, justify="right" if column == "degree" else "left")
     for member in members:
-        written = kb.resolver.write(Role.ENTITY, from_ntriples(member.iri))
-        named = written if written.strip("'") == member.label else f"{written} ! {member.label}"
-        table.add_row(named, f"{member.degree:.3f}", member.status)
+        table.add_row(_written(kb, Role.ENTITY, member), f"{member.degree:.3f}", member.status)
     Console(highlight=False, markup=False).print(table)

@@ -33,7 +33,7 @@ from tarbox.http.schemas import (
 )
 from tarbox.http.settings import MOST_ANSWERS
 from tarbox.kb.terms import from_ntriples
-from tarbox.service.class_expressions import CLASS_LISTS, describe_expression, find_place
+from tarbox.service.class_expressions import CLASS_LISTS, PREDICTED_LISTS, describe_expression, find_place
 from tarbox.service.completion import Completion, complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.degrees import MIN_DEGREE
@@ -183,8 +183,8 @@ def _add_expressions(router: APIRouter, desk: Desk) -> None:
 
     def placed(expression: str, k: int) -> bytes:
         desk.replies.read(expression)
-        content = describe_expression(desk.kb, expression, k, find).to_json()
-        for key, role in (*((key, Role.CONCEPT) for key in CLASS_LISTS), ("instances", Role.ENTITY)):
+        content = describe_expression(desk.kb, expression, k, find=find).to_json()
+        for key, role in (*((key, Role.CONCEPT) for key in CLASS_LISTS + PREDICTED_LISTS), ("instances", Role.ENTITY)):
             for item in content[key]:
                 item["name"] = desk.replies.naming.write(role, from_ntriples(item["iri"]))
         return encode(content)
@@ -196,7 +196,7 @@ def _add_expressions(router: APIRouter, desk: Desk) -> None:
         expression: Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])],
         k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")] = 10,
     ) -> Response:
-        """Show where a class expression stands: equivalent, super- and subclasses, and its instances."""
+        """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
         async with turn:  # one at a time, and who asks the same meanwhile finds it done
             return json_reply(await desk.work(placed, expression, k))
 

@@ -175,6 +175,7 @@ class ClassDescriptionReply(BaseModel):
     """The named classes around an expression, all and the direct ones, and its instances by the facts.
 
     `reasoned` says whether a reasoner for OWL found them, `satisfiable` whether anything can be in the expression.
+    A run adds the predicted direct ones, with their probabilities.
     """
 
     expression: str
@@ -187,6 +188,8 @@ class ClassDescriptionReply(BaseModel):
     instance_count: int
     reasoned: bool
     satisfiable: bool
+    predicted_superclasses: list[InstanceItem]
+    predicted_subclasses: list[InstanceItem]
 
 
 class Frequent(BaseModel):

@@ -80,6 +80,16 @@ class Prediction:
 
 
 @runtime_checkable
+class SubsumptionPredictor(Protocol):
+    """A model that says how probably direct subsumptions are missing."""
+
+    @property
+    def subsumptions(self) -> Rows | None:
+        """[C, C] the probabilities that the column is directly above the row; None where it says nothing."""
+        ...
+
+
+@runtime_checkable
 class Predictor(Scorer, Protocol):
     """A scorer whose degrees are probabilities, and that can say how likely it takes each fact to be."""
 

@@ -37,11 +37,13 @@ from tarbox.query.algebra import (
     walk,
 )
 from tarbox.query.names import ANYTHING, OWL_THING, XSD
-from tarbox.service.answers import EntityAnswer
+from tarbox.service.answers import PREDICTED, EntityAnswer
 from tarbox.service.collections import Thing
+from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.knowledge_base import KnowledgeBase
 
 CLASS_LISTS: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
+PREDICTED_LISTS: Final = ("predicted_superclasses", "predicted_subclasses")
 _FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
 _MINIMUM: Final = {
     False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
@@ -55,7 +57,8 @@ class ClassDescription:
     """The named classes around an expression, itself left out, and its instances by the facts.
 
     `superclasses` and `subclasses` are all of them, the direct ones among them; `reasoned` says whether a reasoner
-    for OWL found them, `satisfiable` whether anything can be in the expression at all.
+    for OWL found them, `satisfiable` whether anything can be in the expression at all. Of a run, `predicted` are the
+    classes that are probably missing among the direct ones, the most probable first.
     """
 
     expression: str
@@ -68,6 +71,8 @@ class ClassDescription:
     instance_count: int
     reasoned: bool
     satisfiable: bool = True
+    predicted_superclasses: tuple[EntityAnswer, ...] = ()
+    predicted_subclasses: tuple[EntityAnswer, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """With the IRI and the label of every class."""
@@ -96,9 +101,17 @@ def find_place(kb: KnowledgeBase, query: Query, seconds: float | None = None) ->
 
 
 def describe_expression(
-    kb: KnowledgeBase, text: str, k: int | None = None, find: Callable[[KnowledgeBase, Query], Place] = find_place
+    kb: KnowledgeBase,
+    text: str,
+    k: int | None = None,
+    min_degree: float = MIN_DEGREE,
+    find: Callable[[KnowledgeBase, Query], Place] = find_place,
 ) -> ClassDescription:
-    """The place of an expression, in Manchester syntax, among the classes; at most `k` instances are listed."""
+    """The place of an expression, in Manchester syntax, among the classes.
+
+    At most `k` instances are listed, and of each kind `k` predicted classes of `min_degree` or more.
+    """
+    check_degree(min_degree)
     query = kb.parse(text)
     answers = kb.answer(query, 0 if kb.of_classes else k)
     hierarchy = kb.index.instances.hierarchy
@@ -117,6 +130,25 @@ def describe_expression(
         0 if kb.of_classes else answers.entity_count,
         place.reasoned,
         place.satisfiable,
+        *(_predicted(kb, itself | place.equal, all_above | all_below, up, min_degree)[:k] for up in (True, False)),
+    )
+
+
+def _predicted(
+    kb: KnowledgeBase, own: set[int], known: set[int], up: bool, min_degree: float
+) -> tuple[EntityAnswer, ...]:
+    """What is predicted to be directly above the classes that are the expression, or below them."""
+    rows = kb.predicted_subsumptions
+    if rows is None:
+        return ()
+    lower, upper = rows.coordinates()
+    near, far = (lower, upper) if up else (upper, lower)
+    places = np.flatnonzero(np.isin(near, list(own)) & (rows.values >= min_degree))
+    likely = {int(far[place]): float(rows.values[place]) for place in places[np.argsort(rows.values[places])]}
+    return tuple(
+        EntityAnswer(kb.concepts.at(row).iri, kb.concepts.at(row).label, degree, PREDICTED)
+        for row, degree in sorted(likely.items(), key=lambda item: (-item[1], item[0]))
+        if row not in known | own
     )
 
 

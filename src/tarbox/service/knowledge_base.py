@@ -17,6 +17,7 @@ from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import Facts, Ids
+from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 from tarbox.query.drawing import draw
 from tarbox.query.english import describe
@@ -50,6 +51,7 @@ Floats = NDArray[np.float64]
 @final
 class KnowledgeBase:
     """A knowledge base, opened for questions. Answers are exact: what follows from the facts, and nothing else.
+    Of a run it also has the predicted subsumptions, for the place of a class.
 
     >>> from tarbox.kb.vocabulary import Vocabulary
     >>> vocabulary = Vocabulary.of(["urn:x:Google", "urn:x:Search"], ["urn:x:Technique"], ["urn:x:uses"])
@@ -65,9 +67,11 @@ class KnowledgeBase:
         title: str = "this knowledge base",
         index: Index | None = None,
         store: Store | None = None,
+        predicted: Rows | None = None,
     ) -> None:
         self.facts = facts
         self._store = store
+        self.predicted_subsumptions = predicted
         self.of_classes = False
         self._given = index
         self.title = title

@@ -14,7 +14,7 @@ from tarbox.benchmark.folder import STORE, UNTOLD, name_of
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Ids
-from tarbox.models.scorer import Predictor, Scorer
+from tarbox.models.scorer import Predictor, Scorer, SubsumptionPredictor
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
 from tarbox.service.answering import Question
@@ -56,7 +56,8 @@ class Reasoner:
         saved = open_run(run)
         scorer = saved.scorer(device)
         index = scorer.index if isinstance(scorer, Predictor) else None
-        kb = KnowledgeBase(saved.facts, title_of(saved), index, saved.store)
+        predicted = scorer.subsumptions if isinstance(scorer, SubsumptionPredictor) else None
+        kb = KnowledgeBase(saved.facts, title_of(saved), index, saved.store, predicted)
         return cls(kb, scorer, saved.model_name, trained_on(saved.description))
 
     @property

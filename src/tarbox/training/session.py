@@ -68,14 +68,14 @@ class TrainingSource:
 
     def data(self, seed: int) -> TrainingData:
         """All facts of a store, with queries sampled from them where they are wanted; what a benchmark has to train."""
-        facts, benchmark = self.store.facts, self.benchmark
+        facts, benchmark, axioms = self.store.facts, self.benchmark, self.store.axioms
         if benchmark is None:
-            return TrainingData(facts, queries=lambda: sample_training_queries(facts, seed))
+            return TrainingData(facts, queries=lambda: sample_training_queries(facts, seed), axioms=axioms)
 
         def table(split: str) -> QueryTable | None:
             return benchmark.table(split) if split in benchmark.splits else None
 
-        return TrainingData(facts, table("valid"), benchmark.excluded(), lambda: table("train"))
+        return TrainingData(facts, table("valid"), benchmark.excluded(), lambda: table("train"), axioms)
 
 
 def start(

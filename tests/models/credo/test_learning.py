@@ -155,11 +155,11 @@ def test_what_settings_leave_open_is_decided_by_size_and_hardware(facts: Facts) 
     import torch
 
     found = Credo.resolve(CredoConfig(), sizes_of(facts), torch.device("cpu"))
-    assert (found.rank, found.candidates) == (64, 0)
+    assert (found.rank, found.candidates) == (128, 0)
     from tarbox.models.base import Sizes
 
     large = Credo.resolve(CredoConfig(), Sizes(100_000, 10, 5), torch.device("cpu"))
-    assert (large.rank, large.candidates) == (64, 512)
+    assert (large.rank, large.candidates) == (128, 512)
     given = Credo.resolve(CredoConfig(rank=6, candidates=7), Sizes(100_000, 10, 5), torch.device("cpu"))
     assert (given.rank, given.candidates) == (6, 7)
 

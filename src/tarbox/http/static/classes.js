@@ -10,6 +10,10 @@ const LISTS = [
   ["direct_subclasses", "direct subclass", "direct subclasses"],
   ["subclasses", "subclass", "subclasses"],
 ];
+const PREDICTED = [
+  ["predicted_superclasses", "predicted direct superclass", "predicted direct superclasses"],
+  ["predicted_subclasses", "predicted direct subclass", "predicted direct subclasses"],
+];
 const LONGEST = 20;
 
 /** The section under the answers. `asked(text)` asks a question. */
@@ -54,12 +58,13 @@ export class Classes {
     const lists = LISTS.filter(([key]) => found.satisfiable || key === "equivalent").filter(
       ([key]) => found[key].length !== found[`direct_${key}`]?.length,
     );
+    const predicted = PREDICTED.filter(([key]) => found[key].length);
     const told = [];
     if (!found.satisfiable) told.push("Nothing can be in it: that would contradict the axioms. So it is below every class.");
     if (!found.reasoned) told.push("By the hierarchy and the links between classes, without a reasoner for OWL.");
     this.#lists.replaceChildren(
       ...told.map((text) => element("p", { class: "rest" }, text)),
-      element("dl", {}, lists.map((kind) => this.#list(found, kind))),
+      element("dl", {}, [...lists, ...predicted].map((kind) => this.#list(found, kind))),
     );
   }
 
@@ -70,7 +75,8 @@ export class Classes {
     return element("div", {}, element("dt", {}, all.length ? counted(all.length, one, many) : `no ${many}`), shown);
   }
 
-  #link({ label, name }) {
-    return element("button", { type: "button", class: "concept-link", onclick: () => this.#asked(name) }, shape("concept"), label);
+  #link({ label, name, degree }) {
+    const text = degree === undefined ? label : `${label} (${degree.toFixed(2)})`;
+    return element("button", { type: "button", class: "concept-link", onclick: () => this.#asked(name) }, shape("concept"), text);
   }
 }

@@ -247,7 +247,7 @@ class Neighbours:
         near = np.concatenate([2 * relations * width + tails, (2 * relations + 1) * width + heads])
         links = Adjacency.of(near, np.concatenate([facts.heads, facts.tails]))
         entities, concepts = instances.concepts_of.coordinates()
-        return cls(_find_similar(sharing, width), links, Adjacency.of(entities.astype(np.int64), concepts), width)
+        return cls(find_nearest(sharing, width), links, Adjacency.of(entities.astype(np.int64), concepts), width)
 
     def of_links(self, relations: Keys, near: Keys, far: Keys) -> Floats:
         """[N, 2] whether those similar to `near` lead to `far` by these directed relations."""
@@ -271,7 +271,8 @@ class Neighbours:
         return out
 
 
-def _find_similar(sharing: Adjacency, width: int) -> Rows:
+def find_nearest(sharing: Adjacency, width: int) -> Rows:
+    """Of each of so many the most similar others, with the cosine of what keys say that they share."""
     sizes = np.diff(sharing.starts)
     weights = np.log(width / np.maximum(sizes, 1)).astype(np.float32)
     origin = np.repeat(np.arange(len(sharing.keys)), sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import torch
@@ -17,6 +18,7 @@ from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.subsumptions import predict_subsumptions
 from tarbox.models.learning.batches import SampleSource
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
 from tarbox.models.links import link_sources
@@ -28,7 +30,8 @@ PLAN: Final = {
     "fitting calibration on held-out facts": 0.15,
     "fitting concept scores": 0.1,
     "continuing the link predictor on all facts": 0.15,
-    "predicting facts": 0.1,
+    "predicting facts": 0.05,
+    "predicting subsumptions": 0.05,
 }
 """The parts of training, with the share of the time that each takes."""
 
@@ -66,6 +69,10 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     probabilities = calibration.probabilities(predictor.eval(), Evidence.of(data.facts))
     index = Index.of(data.facts)
     found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking)
+    context.begin(next(parts))
+    if found.index.concepts:
+        given = data.facts, data.axioms()
+        found = replace(found, subsumptions=predict_subsumptions(*given, config.held_out, context.seed, context.device))
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
 
 

@@ -49,9 +49,11 @@ _FREQUENT: Final = 1e-5
 """And what more it counts where the operand's relation leads there most often."""
 _TIE: Final = 1e-12
 """What a prior adds to a score: it orders candidates that are equal otherwise."""
-_FITTING: Final = {"cpu": (64, 512, 1024), "cuda": (512, 16384, 1 << 15)}
+_FITTING: Final = {"cpu": (128, 512, 1024), "cuda": (512, 16384, 1 << 15)}
 """By device, where the settings leave it open: the rank, the candidates drawn for a step, and the most entities or
 concepts of which all are candidates."""
+_SUBSUMPTIONS: Final = {"offsets": "offsets", "concepts": "columns", "degrees": "values"}
+"""What the arrays of predicted subsumptions are in a matrix; runs of earlier versions have none."""
 _ALTERNATIVES: Final = 8
 """A union of more is described as a whole."""
 
@@ -102,7 +104,7 @@ class CredoConfig:
 @dataclass(frozen=True, slots=True)
 class Credo(Learner):
     """Facts with probabilities, and the scores of concepts. Without a `ranking`, a concept has the probability that
-    any answer is an instance."""
+    any answer is an instance. `subsumptions` are predicted ones, where there are concepts to predict them of."""
 
     Config: ClassVar[type[CredoConfig]] = CredoConfig
     recipe: ClassVar[str | None] = "credo"
@@ -112,6 +114,7 @@ class Credo(Learner):
     features: ConceptFeatures
     ranking: Network | None
     priors: Priors = field(repr=False)
+    subsumptions: Rows | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -233,6 +236,8 @@ class Credo(Learner):
             "sets/concepts": self.features.sets.kept,
             "sets/weights": self.features.sets.weights.astype(np.float16),
         }
+        if self.subsumptions is not None:
+            found |= {f"subsumptions/{name}": getattr(self.subsumptions, key) for name, key in _SUBSUMPTIONS.items()}
         return found | (self.ranking.arrays("ranking/") if self.ranking is not None else {})
 
     @classmethod
@@ -248,7 +253,9 @@ class Credo(Learner):
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
         sets = SetModel(arrays["sets/concepts"], arrays["sets/weights"].astype(np.float32))
-        return cls.of(index, probabilities, sets, ranking)
+        known = cls.of(index, probabilities, sets, ranking)
+        predicted = [arrays[f"subsumptions/{name}"] for name in _SUBSUMPTIONS if f"subsumptions/{name}" in arrays]
+        return replace(known, subsumptions=Rows(*predicted) if predicted else None)
 
     @classmethod
     def resolve(cls, config: CredoConfig, sizes: Sizes, device: torch.device) -> CredoConfig:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tarbox.benchmark.tables import QueryTable
     from tarbox.core.ids import Level
+    from tarbox.kb.axioms import Axiom
     from tarbox.kb.facts import Facts, Ids
     from tarbox.models.base import Sizes
     from tarbox.models.learning.batches import BatchConfig, SampleSource
@@ -38,13 +39,14 @@ class TrainingData:
     """What is learnt from, and what is validated on.
 
     `queries` makes the training queries when a model asks for them; each call gives the same. `valid` and `excluded`
-    are a benchmark's: a run on a store has nothing to validate on.
+    are a benchmark's: a run on a store has nothing to validate on. `axioms` reads those of the store.
     """
 
     facts: Facts
     valid: QueryTable | None = None
     excluded: Mapping[Level, Ids] = field(default_factory=dict)
     queries: Callable[[], QueryTable | None] = no_queries
+    axioms: Callable[[], tuple[Axiom, ...]] = tuple
 
 
 class Stage(NamedTuple):
