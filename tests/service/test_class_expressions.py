@@ -140,3 +140,21 @@ def test_a_query_is_not_described_by_its_own_parts() -> None:
     assert kb.express(members)[0].expression == "worksAt some Firm"
     query = kb.parse("Person and worksAt some Firm")
     assert "worksAt some Firm" not in [each.expression for each in kb.express(members, without=query)]
+
+
+def test_members_of_classes_within_an_expression_are_its_instances(tmp_path: Path) -> None:
+    """That a margherita has some cheese follows from its class; no fact says which."""
+    (tmp_path / "pizza.ofn").write_text(
+        """Prefix(:=<http://x.org/>)
+        Ontology(<http://x.org/o>
+        EquivalentClasses(:Cheesy ObjectIntersectionOf(:Pizza ObjectSomeValuesFrom(:has :Cheese)))
+        SubClassOf(:Margherita :Pizza) SubClassOf(:Margherita ObjectSomeValuesFrom(:has :Cheese))
+        ClassAssertion(:Margherita :told) ClassAssertion(:Pizza :shown) ClassAssertion(:Cheese :gouda)
+        ClassAssertion(:Pizza :plain) ObjectPropertyAssertion(:has :shown :gouda))"""
+    )
+    result = CliRunner().invoke(app, ["kb", "build", str(tmp_path / "pizza.ofn"), "-o", str(tmp_path / "kb")])
+    assert result.exit_code == 0, result.output
+    found = describe_expression(KnowledgeBase.load(tmp_path / "kb"), "Pizza and has some Cheese")
+    assert labels(found.equivalent) == ["Cheesy"]
+    assert sorted(labels(found.instances)) == ["shown", "told"]
+    assert found.instance_count == 2

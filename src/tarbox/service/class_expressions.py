@@ -33,6 +33,7 @@ from tarbox.query.algebra import (
     Not,
     Or,
     Query,
+    disjunction,
     fold,
     walk,
 )
@@ -113,18 +114,19 @@ def describe_expression(
     """
     check_degree(min_degree)
     query = kb.parse(text)
-    answers = kb.answer(query, 0 if kb.of_classes else k)
     hierarchy = kb.index.instances.hierarchy
     place = find(kb, query)
     itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
     all_above = _closed(place.above, hierarchy, up=True) - place.equal - itself
     all_below = _closed(place.below, hierarchy, up=False) - place.equal - itself
+    nearest = _nearest(all_below, hierarchy, up=False)
+    answers = kb.answer(_with_members(kb, query, place.equal | nearest), 0 if kb.of_classes else k)
     return ClassDescription(
         kb.render(query),
         _things(kb, place.equal - itself),
         _things(kb, _nearest(all_above, hierarchy, up=True)),
         _things(kb, all_above),
-        _things(kb, _nearest(all_below, hierarchy, up=False)),
+        _things(kb, nearest),
         _things(kb, all_below),
         tuple(answers.entities),
         0 if kb.of_classes else answers.entity_count,
@@ -132,6 +134,14 @@ def describe_expression(
         place.satisfiable,
         *(_predicted(kb, itself | place.equal, all_above | all_below, up, min_degree)[:k] for up in (True, False)),
     )
+
+
+def _with_members(kb: KnowledgeBase, query: Query, within: set[int]) -> Query:
+    """An expression, and what is in a class that is found to be within it: its members need not have the facts."""
+    sizes, names = kb.index.instances.entities_of.sizes(), kb.facts.vocabulary.concepts
+    if isinstance(query, Concept):  # the typings are closed
+        return query
+    return disjunction([query, *(Concept(names.iri(one)) for one in sorted(within) if sizes[one])])
 
 
 def _predicted(
