@@ -159,7 +159,7 @@ def test_what_settings_leave_open_is_decided_by_size_and_hardware(facts: Facts) 
     from tarbox.models.base import Sizes
 
     large = Credo.resolve(CredoConfig(), Sizes(100_000, 10, 5), torch.device("cpu"))
-    assert (large.rank, large.candidates) == (128, 512)
+    assert (large.rank, large.candidates) == (64, 512)
     given = Credo.resolve(CredoConfig(rank=6, candidates=7), Sizes(100_000, 10, 5), torch.device("cpu"))
     assert (given.rank, given.candidates) == (6, 7)
 

@@ -52,6 +52,8 @@ _TIE: Final = 1e-12
 _FITTING: Final = {"cpu": (128, 512, 1024), "cuda": (512, 16384, 1 << 15)}
 """By device, where the settings leave it open: the rank, the candidates drawn for a step, and the most entities or
 concepts of which all are candidates."""
+_SMALL: Final = 50_000
+"""With more nodes than this a processor has half of the rank."""
 _SUBSUMPTIONS: Final = {"offsets": "offsets", "concepts": "columns", "degrees": "values"}
 """What the arrays of predicted subsumptions are in a matrix; runs of earlier versions have none."""
 _ALTERNATIVES: Final = 8
@@ -263,6 +265,8 @@ class Credo(Learner):
         rank, candidates, most = _FITTING[device.type]
         if max(sizes.entities, sizes.concepts) <= most:
             candidates = 0
+        if device.type == "cpu" and sizes.entities + sizes.concepts > _SMALL:
+            rank //= 2
         return replace(
             config,
             rank=config.rank or rank,
