@@ -56,7 +56,7 @@ def predicting(facts: Facts) -> Scorer:
     layers = (random.normal(0, 0.2, (1, width)).astype(np.float32), np.zeros(1, np.float32))
     ranking = Network(np.zeros(width, np.float32), np.full(width, 3, np.float32), layers)
     index = Index.of(facts)
-    return Credo.of(index, FactProbabilities.of(facts, sizes, *found), SetModel.of(index, 0), ranking, 0.5)
+    return Credo.of(index, FactProbabilities.of(facts, sizes, *found), SetModel.of(index, 0), ranking)
 
 
 UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {
