@@ -5,7 +5,7 @@ prediction of Chen et al. 2021. The nodes are the entities and, after them, the 
 lead from an entity to its concepts and from a concept to wider and narrower ones. A *link* (d, y, x) says that directed
 relation d leads from y to x; what it can lead to is one kind of node, entities or concepts.
 
-Embeddings are tables of reals [.., 2 * rank]: the real parts, then the imaginary parts.
+Embeddings are tables of reals [.., 2 * rank]: of each expert in turn the real parts, then the imaginary parts.
 """
 
 # ruff: noqa: N803, N806 (shape suffixes)
