@@ -50,7 +50,7 @@ REGULAR: Final = 0.8
 DRAWN: Final = 1 << 21
 """Assertions drawn at a time."""
 HOPS: Final = ("1p", "2p", "3p")
-SHORT: Final = ("links", "calibration", "concepts", "all facts", "predicting")
+SHORT: Final = ("links", "kept", "calibration", "concepts", "all facts", "predicting", "subsumptions")
 """The parts of `tarbox.models.credo.learning.PLAN`, in short."""
 
 
@@ -63,7 +63,7 @@ class Size:
     concepts: int = 1_000
 
 
-TINY: Final = Size(2_000, 300, 20)
+TINY: Final = Size(1_000, 100, 20)
 
 
 def generate(size: Size, seed: int = 0) -> Facts:
@@ -169,6 +169,7 @@ class Meter:
         from tarbox.training.memory import resident_peak
 
         now = time.monotonic()
+        print(f"    {self.part}: {now - self.began:.1f} s", file=sys.stderr, flush=True)
         self.parts[self.part] = {"seconds": now - self.began, "GB": resident_peak() / 1e9}
         if self.cuda:
             self.parts[self.part]["device GB"] = torch.cuda.max_memory_allocated() / 1e9

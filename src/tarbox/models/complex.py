@@ -123,8 +123,7 @@ class Complex(nn.Module):
 
     def pair_scores(self, relation: int, from_B: Tensor, to_B: Tensor) -> Tensor:
         """[B] the scores of links by one directed relation."""
-        question = multiply(self._split(self.nodes[from_B]), self._split(self.relations[relation]))
-        return (self._join(question) * self.nodes[to_B]).sum(1)
+        return (self.questions(torch.full_like(from_B, relation), from_B) * self.nodes[to_B]).sum(1)
 
     def _split(self, table: Tensor) -> Tensor:
         """[.., experts, 2 * rank / experts] what each expert has."""
@@ -141,21 +140,25 @@ class Complex(nn.Module):
         With `sparse` the gradient of the nodes is of the rows that take part alone.
         """
         relation_B, from_B, to_B = links_B3.unbind(1)
-        size, drawn = len(links_B3), candidates_K if candidates_K is not None else from_B[:0]
-        rows = functional.embedding(torch.cat([from_B, to_B, drawn]), self.nodes, sparse=sparse)
-        near_BXD, far_BXD, candidates_KXD = torch.split(self._split(rows), [size, size, len(drawn)])
+        size, rivals_K = len(links_B3), from_B[:0] if candidates_K is None else candidates_K
+        if sparse and candidates_K is None:
+            rivals_K = torch.arange(reached.start, reached.stop, device=from_B.device)
+        rows = functional.embedding(torch.cat([from_B, to_B, rivals_K]), self.nodes, sparse=sparse)
+        near_BXD, far_BXD, rivals_KXD = torch.split(self._split(rows), [size, size, len(rivals_K)])
+        if not len(rivals_K):
+            rivals_KXD = self._split(self.nodes[reached])
         way_BXD = self._split(functional.embedding(relation_B, self.relations))
         question_BXD = multiply(near_BXD, way_BXD)
-        guess_BXD = multiply(conjugate(near_BXD), far_BXD)
+        guess_BXD = multiply(conjugate(near_BXD), far_BXD) if self.config.relation_weight else near_BXD
         losses = []
         for expert in range(self.config.experts):
             question_BD = question_BXD[:, expert]
             if candidates_K is None:
-                nodes_ND = self._split(self.nodes[reached])[:, expert]
-                losses.append(functional.cross_entropy((question_BD @ nodes_ND.T).float(), to_B - reached.start))
+                scores_BN = (question_BD @ rivals_KXD[:, expert].T).float()
+                losses.append(functional.cross_entropy(scores_BN, to_B - reached.start))
             else:
                 share = (reached.stop - reached.start) / len(candidates_K)
-                scores_BK = (question_BD @ candidates_KXD[:, expert].T).float() + math.log(share)
+                scores_BK = (question_BD @ rivals_KXD[:, expert].T).float() + math.log(share)
                 own_B = (question_BD * far_BXD[:, expert]).sum(1).float()
                 losses.append(_sampled_softmax(own_B, scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9)))
             if self.config.relation_weight:

@@ -93,8 +93,8 @@ class LinkSource(SampleSource):
         candidates, sparse = limits
         width = self._reached.stop - self._reached.start
         self._candidates = candidates if candidates < width else 0
-        self._sparse = sparse and self._candidates > 0
-        self.recordable = not self._sparse
+        self._sparse = sparse
+        self.recordable = not sparse
 
     def __len__(self) -> int:
         return len(self._links_L3)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from quick_learning import few_steps, quick_settings
 from typer.testing import CliRunner
@@ -91,6 +91,7 @@ def test_what_is_known_is_no_candidate_and_probabilities_are_some(facts: Facts) 
 
 
 @given(hierarchies(), st.integers(0, 3))
+@example(Facts.of(Vocabulary.of(["urn:e"], ["urn:a", "urn:b", "urn:c"]), (), (), [(0, 1), (1, 0), (2, 0), (2, 1)]), 1)
 @settings(max_examples=40, deadline=None)
 def test_held_out_are_direct_subsumptions(facts: Facts, seed: int) -> None:
     kept = keep_subsumptions(facts, seed, 0.5)

@@ -34,17 +34,19 @@ LEAST_LIKELY: Final = 0.05
 LEAST_SHARE: Final = 2e-3
 """Candidates with a smaller share of the softmax are none."""
 _POOL: Final = 1 << 13
-_CELLS: Final = {"cpu": 1 << 35, "cuda": 1 << 40}
+_CELLS: Final = {"cpu": 1 << 35, "cuda": 1 << 39}
 """Scores that are computed for all questions together, about: with more, only so many nodes are scored for each as that
 allows, but at least `_POOL`, namely those that the relation leads to most often."""
 _MOST: Final = 64
 _ALL: Final = 1 << 26
 """At most `_MOST` candidates of one question, and about `_ALL` of all."""
 _KNOWN: Final = -1e9
-_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 25}
+_SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
 """Scores held at a time, by each thread."""
 _STREAMS: Final = 8
 """Threads that share a GPU."""
+_SHARE_OF_GPU: Final = 32
+"""Bytes of a GPU's memory that each score of one thread needs, with what is made of it on the way."""
 
 
 @final
@@ -87,8 +89,8 @@ class Pool:
 
 
 @torch.no_grad()
-def candidate_links(predictor: Complex, evidence: Evidence) -> Iterator[Candidates]:
-    """Of each relation, by `TripleKeys` over the entities."""
+def candidate_links(predictor: Complex, evidence: Evidence, share: float = 1.0) -> Iterator[Candidates]:
+    """Of each relation, by `TripleKeys` over the entities; about this share of them, always the same."""
     codec = TripleKeys(max(evidence.sizes.entities, 1))
     most = int(np.clip(_ALL // max(2 * len(evidence.facts.heads), 1), 4, _MOST))
     for relation in range(evidence.sizes.relations):
@@ -100,7 +102,7 @@ def candidate_links(predictor: Complex, evidence: Evidence) -> Iterator[Candidat
             head, tail = (columns, rows) if directed % 2 == 0 else (rows, columns)
             found.append(pair_keys(head, tail, codec.width))
             sums.append(total)
-        head, tail = np.divmod(distinct(np.concatenate(found)), codec.width)
+        head, tail = np.divmod(_drawn(distinct(np.concatenate(found)), share), codec.width)
         allowed = evidence.compatibility.allow_links(np.full(len(head), relation), head, tail)
         head, tail = head[allowed], tail[allowed]
         scores = _pair_scores(predictor, relation, head, tail)
@@ -154,8 +156,8 @@ def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) 
 
 
 @torch.no_grad()
-def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candidates]:
-    """Of some entities at a time, by `entity * C + concept`."""
+def candidate_typings(predictor: Complex, evidence: Evidence, share: float = 1.0) -> Iterator[Candidates]:
+    """Of some entities at a time, by `entity * C + concept`; about this share of them, always the same."""
     width = evidence.sizes.concepts
     if not width:
         return
@@ -176,17 +178,24 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
         row, column = np.nonzero(likely >= LEAST_LIKELY)
         inside, signed = pool.columns(evidence.signatures.kept[column])
         keys = pair_keys(rows, columns, len(pool)), pair_keys(row[inside], signed, len(pool))
-        rows, columns = np.divmod(distinct(np.concatenate(keys)), max(len(pool), 1))
+        rows, columns = np.divmod(_drawn(distinct(np.concatenate(keys)), share), max(len(pool), 1))
         raw = scores[_on(rows, scores), _on(columns, scores)]
-        share = (raw - total[_on(rows, scores)]).cpu().numpy()
+        softmax = (raw - total[_on(rows, scores)]).cpu().numpy()
         concepts, own = pool.names(columns), rows + block.start
         allowed = (raw > _KNOWN / 2).cpu().numpy() & evidence.compatibility.allow_typings(own, concepts)
         by_signature = evidence.signatures.of_concepts(likely, rows, concepts)
         own, concepts = own[allowed], concepts[allowed]
-        scored = (share[allowed], raw.cpu().numpy()[allowed], by_signature[allowed])
+        scored = (softmax[allowed], raw.cpu().numpy()[allowed], by_signature[allowed])
         return pair_keys(own, concepts, width), typing_features(TypingView.of(evidence, tree, (own, concepts), scored))
 
     yield from _each(ask, evidence.sizes.entities, len(pool), predictor)
+
+
+def _drawn(keys: Keys, share: float) -> Keys:
+    """About this share of keys, by what they are: looking up features costs more than finding candidates."""
+    if share >= 1:
+        return keys
+    return keys[(keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) < share * (1 << 24)]
 
 
 def _pool_size(questions: int, predictor: Complex) -> int:
@@ -194,7 +203,12 @@ def _pool_size(questions: int, predictor: Complex) -> int:
 
 
 def _blocks(size: int, width: int, predictor: Complex) -> Iterator[slice]:
-    step = max(1, _SCORES[predictor.nodes.device.type] // max(width, 1))
+    device = predictor.nodes.device
+    scores = _SCORES[device.type]
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+        scores = min(scores, memory // (_STREAMS * _SHARE_OF_GPU))
+    step = max(1, scores // max(width, 1))
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
@@ -205,12 +219,16 @@ def _questions(predictor: Complex, directed: int, entities: Ids) -> Tensor:
 
 def _pair_scores(predictor: Complex, relation: int, head: Keys, tail: Keys) -> tuple[Floats, Floats]:
     """[N] each: the score of the tail seen from the head, and of the head seen from the tail."""
-    to_tail, to_head = np.empty(len(head), np.float32), np.empty(len(head), np.float32)
-    for rows in _blocks(len(head), 8 * predictor.nodes.shape[1], predictor):
+
+    def score(rows: slice) -> tuple[Floats, Floats]:
         heads, tails = (_on(ids[rows], predictor.nodes) for ids in (head, tail))
-        to_tail[rows] = predictor.pair_scores(2 * relation + 1, heads, tails).cpu().numpy()
-        to_head[rows] = predictor.pair_scores(2 * relation, tails, heads).cpu().numpy()
-    return to_tail, to_head
+        ways = (2 * relation + 1, heads, tails), (2 * relation, tails, heads)
+        to_tail, to_head = (predictor.pair_scores(*way).cpu().numpy() for way in ways)
+        return to_tail, to_head
+
+    empty = np.empty(0, np.float32)
+    found = [(empty, empty), *_each(score, len(head), 8 * predictor.nodes.shape[1], predictor)]
+    return np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])
 
 
 def _remove(scores: Tensor, rows: Ids, known: tuple[Ids, Ids], pool: Pool) -> None:

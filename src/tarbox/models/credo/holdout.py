@@ -109,24 +109,15 @@ def fit_calibration(
         (candidate_typings, facts.true_typings(), len(TYPING_FEATURES)),
     ):
         share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
-        sample, all_kept = _sample(make(predictor, evidence), share, seed, width)
-        network = fit_probabilities(sample[1], contains(true, sample[0]), seed, device)
-        again = [sample] if all_kept else make(predictor, evidence)
+        sample = [(np.empty(0, np.int64), np.empty((0, width), np.float32)), *make(predictor, evidence, share)]
+        keys, features = (np.concatenate([part[place] for part in sample]) for place in (0, 1))
+        del sample
+        network = fit_probabilities(features, contains(true, keys), seed, device)
+        again = make(predictor, evidence) if share < 1 else [(keys, features)]
         parts.append((network, _apply(network, again, lambda degrees: degrees)))
     (links, found), (typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
     return FactCalibration(links, typings), probabilities
-
-
-def _sample(found: Iterable[Candidates], share: float, seed: int, width: int) -> tuple[Candidates, bool]:
-    """(candidates, whether these are all of them)"""
-    random = np.random.default_rng(seed)
-    keys, features = [np.empty(0, np.int64)], [np.empty((0, width), np.float32)]
-    for own, about in found:
-        chosen = slice(None) if share >= 1 else random.random(len(own)) < share
-        keys.append(own[chosen])
-        features.append(about[chosen])
-    return (np.concatenate(keys), np.concatenate(features)), share >= 1
 
 
 @final

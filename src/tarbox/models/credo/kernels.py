@@ -357,15 +357,19 @@ def weigh_similar(similar: Any, adjacency: Any, asked: Any, size: int, out: Any)
     leading = np.empty(len(others) + 1, np.int64)
     count, total = 0, 0.0
     base, near = np.int64(-1), np.int64(-1)
+    low, high = 0, len(keys)
     for row in order:
+        if bases[row] != base:  # neighbours are looked for among the keys of the base: far fewer than all
+            low = _find(keys, 0, len(keys), bases[row])
+            high = _find(keys, low, len(keys), bases[row] + len(starts))
         if bases[row] != base or nears[row] != near:
             for number in range(count):
                 for reached in range(firsts[leading[number]], firsts[leading[number] + 1]):
                     sums[far[reached]] = 0
             base, near, count, total = bases[row], nears[row], 0, 0.0
             for place in range(starts[near], starts[near + 1]):
-                found = _find(keys, 0, len(keys), base + others[place])
-                if found < len(keys) and keys[found] == base + others[place]:
+                found = _find(keys, low, high, base + others[place])
+                if found < high and keys[found] == base + others[place]:
                     leading[count] = found
                     count += 1
                     total += similarity[place]

@@ -273,5 +273,7 @@ def keep_subsumptions(facts: Facts, seed: int, share: float) -> Flags:
     """[S] false for about this share of the subsumptions that a source states and that do not follow from others."""
     tree = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
     kept = np.random.default_rng([seed, 4]).random(len(facts.subs)) >= share
-    kept |= ~tree.most_specific(facts.subs, facts.supers) | (tree.group[facts.subs] == tree.group[facts.supers])
+    below, above = tree.group[facts.subs].astype(np.int64), tree.group[facts.supers].astype(np.int64)
+    _, pair, told = np.unique(pair_keys(below, above, len(tree)), return_inverse=True, return_counts=True)
+    kept |= ~tree.most_specific(facts.subs, facts.supers) | (below == above) | (told[pair] > 1)
     return kept if facts.inferred is None else kept | facts.inferred.subsumptions
