@@ -255,7 +255,9 @@ class _Teller:
             case AssertionStep(head, relation, tail, _, choices, _):
                 phrase = RelationPhrase.of(self.kb.relations.at(relation).label)
                 more = f" (or {choices:,} other{'s' if choices > 1 else ''})" if choices else ""
-                return f"{entities.at(head).label} {phrase.say(entities.at(tail).label)}{more}"
+                named, other = relation in self.kb.facts.annotations and phrase.names_noun, entities.at(tail).label
+                said = f"{phrase.verb} the {phrase.noun} {other}" if named else phrase.say(other)
+                return f"{entities.at(head).label} {said}{more}"
             case TypingStep(entity, concept) if self._is_term(step):
                 return f"{entities.at(entity).label} is the term of the concept {concepts.at(concept).label}"
             case TypingStep(entity, concept):
