@@ -24,6 +24,7 @@ from tarbox.kb.interpretation import (
     filter_degree,
     find_annotations,
     judge,
+    link_terms,
     type_terms,
 )
 from tarbox.kb.labels import choose_labels
@@ -118,6 +119,7 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             report = _interpret(staging, options.interpretation)
             _refuse_nothing(staging, journal, sources, report)
             writer.annotations = find_annotations(staging, options.interpretation.annotations)
+            report["linked_terms"] = link_terms(staging) if writer.annotations else 0
             report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
             progress.stage("sorting and encoding")
             write_tables(staging, writer)
@@ -242,8 +244,7 @@ def _publish(
                 }
                 for source in read
             ],
-            "report": report
-            | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
+            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
             "rejected": [asdict(rejection) for rejection in journal.rejected],
         }
     )
