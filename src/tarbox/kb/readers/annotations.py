@@ -22,7 +22,7 @@ from tarbox.kb.readers.biology import (
     FREQUENCIES,
     HAS_PHENOTYPE,
     INHERITANCE,
-    KINDS,
+    KIND_IRIS,
     NEVER_SEEN,
     ONSET,
     PARTNERS,
@@ -101,7 +101,7 @@ class _Names:
             return iri
         if "MONDO" not in self.known:
             self.known.add("MONDO")
-            findings.add(DISEASE_ROOT, SUBCLASS, KINDS["Disease"])
+            findings.add(DISEASE_ROOT, SUBCLASS, KIND_IRIS["Disease"])
         self.give(disease_iri(term), None, (name, id, term), "Disease", findings)
         return disease_iri(term)
 
@@ -109,8 +109,8 @@ class _Names:
         if label is not None and iri not in self.known:
             findings.add(iri, LABEL, literal(label))
         if kind is not None and iri not in self.known:
-            findings.add(iri, TYPE, KINDS[kind])
-            self.give(KINDS[kind], kind, (), None, findings)
+            findings.add(iri, TYPE, KIND_IRIS[kind])
+            self.give(KIND_IRIS[kind], kind, (), None, findings)
         self.known.add(iri)
         for synonym in synonyms:
             if synonym not in ("", label) and (key := f"{iri}\t{synonym}") not in self.known:
@@ -126,8 +126,8 @@ class _Names:
             findings.add(relation.iri, TYPE, OWL + "ObjectProperty")
             findings.add(relation.iri, TYPE, relation.declared)
             if relation is HAS_PHENOTYPE:
-                findings.add(PHENOTYPE_ROOT, SUBCLASS, KINDS["Phenotype"])
-                self.give(KINDS["Phenotype"], "Phenotype", (), None, findings)
+                findings.add(PHENOTYPE_ROOT, SUBCLASS, KIND_IRIS["Phenotype"])
+                self.give(KIND_IRIS["Phenotype"], "Phenotype", (), None, findings)
         findings.add(subject, relation.iri, object, said)
         if relation.symmetric:
             findings.add(object, relation.iri, subject, said)

@@ -12,7 +12,11 @@ from tarbox.kb.terms import URN
 
 SYMBOL: Final = "http://identifiers.org/hgnc.symbol/"
 BIOLINK: Final = "https://w3id.org/biolink/vocab/"
-KINDS: Final = {"Gene": BIOLINK + "Gene", "Disease": BIOLINK + "Disease", "Phenotype": BIOLINK + "PhenotypicFeature"}
+KIND_IRIS: Final = {
+    "Gene": BIOLINK + "Gene",
+    "Disease": BIOLINK + "Disease",
+    "Phenotype": BIOLINK + "PhenotypicFeature",
+}
 PHENOTYPE_ROOT: Final = OBO + "HP_0000118"
 DISEASE_ROOT: Final = OBO + "MONDO_0000001"
 
