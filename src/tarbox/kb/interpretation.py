@@ -57,7 +57,9 @@ _CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
 @final
 @dataclass(frozen=True, slots=True)
 class Interpretation:
-    """How statements are read. `annotations` name the annotation relations: by IRI, local name or label."""
+    """How statements are read. `annotations` name the annotation relations: by IRI, local name or label; of statements
+    with an evidence code those of other codes than `evidence` are left out, where it names any.
+    """
 
     keep_literals: bool = False
     language: str = "en"
@@ -65,6 +67,7 @@ class Interpretation:
     min_degree: int = 0
     core: bool = False
     annotations: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
 
 def judge(staging: Staging, options: Interpretation) -> None:
