@@ -38,7 +38,14 @@ TOYS = {
     "tsv": "tables",
     "csv": "csv",
 }
-GENERAL = set(FORMATS) - {"gaf", "hpoa", "hpo-genes", *DUMP_RULES}  # files of one kind of fact cannot express the toy
+GENERAL = set(FORMATS) - {
+    "gaf",
+    "hpoa",
+    "hpo-genes",
+    "hpo-diseases",
+    "hgnc",
+    *DUMP_RULES,
+}  # files of one kind of fact cannot express the toy
 
 
 def hash_of(source: Path | str, out: Path, *more: str) -> str:

@@ -40,16 +40,16 @@ SYMMETRIC: Final = OWL + "SymmetricProperty"
 CONDITION: Final = FileRelation(
     BIOLINK + "gene_associated_with_condition", "is associated with condition", OWL + "ObjectProperty"
 )
-_INTERACTIONS: Final = {
-    codes: FileRelation(BIOLINK + name, name.replace("_", " "), SYMMETRIC)
-    for codes, name in {
-        ("IPI",): "physically_interacts_with",
-        ("IGI",): "genetically_interacts_with",
-        ("ISS", "ISA"): "similar_to",
-        ("ISO",): "orthologous_to",
+PARTNERS: Final = {
+    code: FileRelation(BIOLINK + name, name.replace("_", " "), SYMMETRIC)
+    for code, name in {
+        "IPI": "physically_interacts_with",
+        "IGI": "genetically_interacts_with",
+        "ISS": "similar_to",
+        "ISA": "similar_to",
+        "ISO": "orthologous_to",
     }.items()
 }
-PARTNERS: Final = {code: relation for codes, relation in _INTERACTIONS.items() for code in codes}
 """What an evidence code says of the gene and of those in the with/from column."""
 
 
