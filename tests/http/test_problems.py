@@ -166,7 +166,7 @@ def test_another_method(client: httpx.Client) -> None:
 class Broken:
     """An answerer whose every call is a mistake in the program."""
 
-    model = None
+    model = "broken"
     trained_on = None
 
     def __init__(self, kb: KnowledgeBase) -> None:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
+from tarbox.kb.arrays import Places
 from tarbox.kb.axioms import Axiom
+from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
     from tarbox.execution.exact import Answer
     from tarbox.kb.store import Store
+    from tarbox.service.search import SearchResult
 
 Floats = NDArray[np.float64]
 
@@ -120,7 +123,33 @@ class KnowledgeBase:
     @cached_property
     def index(self) -> Index:
         """What answering needs; built once, on the first question, where it was not given."""
-        return self._given or Index.of(self.facts)
+        return self._given or Index.of(self.facts, instances=self.instances)
+
+    @cached_property
+    def instances(self) -> Instances:
+        """The typings under closure, both ways."""
+        return self._given.instances if self._given else Instances.of(self.facts)
+
+    @cached_property
+    def uses(self) -> dict[Role, Places]:
+        """How much each thing is used: the assertions that name an entity, the instances of a concept under closure,
+        the assertions of a relation."""
+        facts = self.facts
+        ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
+            facts.tails, minlength=len(self.entities)
+        )
+        relations = np.bincount(facts.relations, minlength=len(self.relations))
+        return {Role.ENTITY: ends, Role.CONCEPT: self.instances.entities_of.sizes(), Role.RELATION: relations}
+
+    def things(self, role: Role) -> Things:
+        """The entities, concepts or relations."""
+        return {Role.ENTITY: self.entities, Role.CONCEPT: self.concepts, Role.RELATION: self.relations}[role]
+
+    def search(self, text: str, limit: int = 20, role: Role | None = None) -> list[SearchResult]:
+        """Things that a text may name, the best first; see `tarbox.service.search`."""
+        from tarbox.service.search import search
+
+        return search(self, text, limit, role)
 
     def check(self, query: Query) -> None:
         """Raises `UnknownName`, with near names, for a term that this knowledge base does not have."""
@@ -171,7 +200,7 @@ class KnowledgeBase:
         all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
         """
         members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        instances = self.index.instances
+        instances = self.instances
         sizes = instances.entities_of.sizes()
         _, inside = instances.concepts_of.gather(members)
         counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
@@ -227,11 +256,11 @@ class KnowledgeBase:
 
     def concepts_of(self, entity: str) -> list[Thing]:
         """The concepts that an entity is an instance of, under closure."""
-        return [self.concepts.at(row) for row in self.index.instances.concepts_of[self.entities.id(entity)].tolist()]
+        return [self.concepts.at(row) for row in self.instances.concepts_of[self.entities.id(entity)].tolist()]
 
     def instances_of(self, concept: str) -> list[Thing]:
         """The instances of a concept, under closure."""
-        return [self.entities.at(row) for row in self.index.instances.entities_of[self.concepts.id(concept)].tolist()]
+        return [self.entities.at(row) for row in self.instances.entities_of[self.concepts.id(concept)].tolist()]
 
     def describe(self, query: str | Query) -> str:
         """The query as an English phrase."""
@@ -256,14 +285,14 @@ class KnowledgeBase:
 
     @cached_property
     def _specificity(self) -> Floats:
-        return self.index.instances.specificity()
+        return self.instances.specificity()
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
     def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
-        coverage, instances = found.coverage(), self.index.instances.entities_of.sizes()
+        coverage, instances = found.coverage(), self.instances.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
