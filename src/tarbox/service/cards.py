@@ -48,7 +48,7 @@ class FactGroup:
 @final
 @dataclass(frozen=True, slots=True)
 class EntityCard:
-    """An entity. `types` are all its concepts, those of the fewest instances first. `predicted_outgoing` and
+    """An entity. `types` are its concepts, those of the fewest instances first. `predicted_outgoing` and
     `predicted_incoming` are what a run predicts, where that was asked for."""
 
     iri: str
@@ -56,6 +56,7 @@ class EntityCard:
     name: str
     synonyms: tuple[str, ...]
     count: int
+    type_count: int
     types: tuple[CardItem, ...]
     outgoing: tuple[FactGroup, ...]
     incoming: tuple[FactGroup, ...]

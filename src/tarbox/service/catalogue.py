@@ -70,11 +70,13 @@ class Catalogue:
         groups = {way: tuple(self._groups(row, way, page, wanted)) for way in Direction}
         guesses = self._guess(row, page.limit) if predicted and self._answerer.model else {}
         types = kb.instances.concepts_of[row]
+        types = types[np.argsort(self._sizes[types], kind="stable")]
         return EntityCard(
             *self._names(Role.ENTITY, row),
             kb.facts.vocabulary.synonyms_of(Role.ENTITY, row),
             int(kb.uses[Role.ENTITY][row]),
-            tuple(self._item(Role.CONCEPT, each) for each in types[np.argsort(self._sizes[types], kind="stable")]),
+            len(types),
+            tuple(self._item(Role.CONCEPT, each) for each in page.of(types)),
             groups[Direction.FORWARD],
             groups[Direction.INVERSE],
             tuple(guesses.get(Direction.FORWARD, ())),
