@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Source = Annotated[Path, typer.Argument(metavar="KB|RUN", help="A store, or a run.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_UNITS: Final = {"entity": "facts", "concept": "instances", "relation": "facts"}
+_UNITS: Final = {"entity": "facts", "concept": "entities", "relation": "facts"}
 _ALL: Final = 1 << 40
 
 
@@ -115,24 +115,25 @@ def _find(
     cards: Catalogue, name: str, page: Page, predicted: bool
 ) -> dict[str, tuple[Any, Callable[[Any], Iterator[str]]]]:
     """The cards of the things of this name, by role, each with what tells it; a name may be used in several roles."""
-    from tarbox.core.errors import AmbiguousName, NameLookupError, UnknownName
+    from tarbox.core.errors import AmbiguousName, UnknownName
 
     makers: dict[str, tuple[Callable[[], Any], Callable[[Any], Iterator[str]]]] = {
         "entity": (lambda: cards.entity(name, page, predicted=predicted), _entity_lines),
         "concept": (lambda: cards.concept(name, page), _concept_lines),
         "relation": (lambda: cards.relation(name, page), _relation_lines),
     }
-    found, errors = {}, []
+    found, ambiguous = {}, None
     for role, (make, tell) in makers.items():
         try:
             found[role] = make(), tell
-        except NameLookupError as error:
-            errors.append(error)
+        except AmbiguousName as error:
+            ambiguous = error
+        except UnknownName:
+            continue
     if found:
         return found
-    for error in errors:
-        if isinstance(error, AmbiguousName):
-            raise error
+    if ambiguous is not None:
+        raise ambiguous
     near = cards.kb.search(name, 3)
     said = " or ".join(f"the {each.role.value} {_written(each)}" for each in near)
     question = f". Did you mean {said}?" if near else ""
@@ -184,8 +185,9 @@ def _value_lines(group: FactGroup, predicted: bool) -> Iterator[str]:
 
 
 def _attributes(attributes: dict[str, tuple[str, ...]]) -> str:
-    said = "; ".join(f"{name} {', '.join(values)}" for name, values in attributes.items())
-    return f" [{said}]" if said else ""
+    from tarbox.kb.attributes import say_attributes
+
+    return f" [{say_attributes(attributes)}]" if attributes else ""
 
 
 def _concept_lines(card: ConceptCard) -> Iterator[str]:
@@ -198,6 +200,8 @@ def _concept_lines(card: ConceptCard) -> Iterator[str]:
         [f"{line.label} ({line.count:,})" for line in card.children], card.child_count
     )
     yield f"{card.count:,} instances: {_some([item.label for item in card.instances], card.count)}"
+    if card.described > card.count:
+        yield f"describes {card.described:,} entities, by annotation relations too"
     if card.predicted:
         yield f"predicted: {', '.join(f'{value.degree:.2f} {value.label}' for value in card.predicted)}"
 

@@ -242,8 +242,7 @@ def _publish(
                 }
                 for source in read
             ],
-            "report": report
-            | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
+            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
             "rejected": [asdict(rejection) for rejection in journal.rejected],
         }
     )

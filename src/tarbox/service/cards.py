@@ -67,12 +67,14 @@ class EntityCard:
 @final
 @dataclass(frozen=True, slots=True)
 class ConceptLine:
-    """A concept in a list: how many instances it has under closure, and how many concepts directly below it."""
+    """A concept in a list: how many instances it has under closure, how many entities it describes (these, and those
+    that annotation relations lead to one of them), and how many concepts are directly below it."""
 
     iri: str
     label: str
     name: str
     count: int
+    described: int
     children: int
 
 
@@ -87,6 +89,7 @@ class ConceptCard:
     name: str
     synonyms: tuple[str, ...]
     count: int
+    described: int
     specificity: float
     parents: tuple[ConceptLine, ...]
     children: tuple[ConceptLine, ...]

@@ -16,6 +16,7 @@ from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Places
+from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
@@ -123,23 +124,31 @@ class KnowledgeBase:
     @cached_property
     def index(self) -> Index:
         """What answering needs; built once, on the first question, where it was not given."""
-        return self._given or Index.of(self.facts, instances=self.instances)
+        return self._given or Index.of(self.facts, at_hand=self.closures)
 
     @cached_property
-    def instances(self) -> Instances:
-        """The typings under closure, both ways."""
-        return self._given.instances if self._given else Instances.of(self.facts)
+    def closures(self) -> tuple[Instances, Instances]:
+        """The instances and the descriptions of the index, which are found sooner than all of it."""
+        if self._given:
+            return self._given.instances, self._given.descriptions
+        instances = Instances.of(self.facts)
+        return instances, instances.describe(self.facts)
+
+    @cached_property
+    def attributes(self) -> FactAttributes | None:
+        """What is said of asserted facts beside them; None where the facts are of no store."""
+        return None if self._store is None or self.of_classes else self._store.attributes
 
     @cached_property
     def uses(self) -> dict[Role, Places]:
-        """How much each thing is used: the assertions that name an entity, the instances of a concept under closure,
-        the assertions of a relation."""
+        """How much each thing is used: the assertions that name an entity, the entities that a concept describes
+        (its instances under closure, where there are no annotation relations), the assertions of a relation."""
         facts = self.facts
         ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
             facts.tails, minlength=len(self.entities)
         )
         relations = np.bincount(facts.relations, minlength=len(self.relations))
-        return {Role.ENTITY: ends, Role.CONCEPT: self.instances.entities_of.sizes(), Role.RELATION: relations}
+        return {Role.ENTITY: ends, Role.CONCEPT: self.closures[1].entities_of.sizes(), Role.RELATION: relations}
 
     def things(self, role: Role) -> Things:
         """The entities, concepts or relations."""
@@ -200,7 +209,7 @@ class KnowledgeBase:
         all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
         """
         members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        instances = self.instances
+        instances = self.index.instances
         sizes = instances.entities_of.sizes()
         _, inside = instances.concepts_of.gather(members)
         counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
@@ -256,11 +265,11 @@ class KnowledgeBase:
 
     def concepts_of(self, entity: str) -> list[Thing]:
         """The concepts that an entity is an instance of, under closure."""
-        return [self.concepts.at(row) for row in self.instances.concepts_of[self.entities.id(entity)].tolist()]
+        return [self.concepts.at(row) for row in self.index.instances.concepts_of[self.entities.id(entity)].tolist()]
 
     def instances_of(self, concept: str) -> list[Thing]:
         """The instances of a concept, under closure."""
-        return [self.entities.at(row) for row in self.instances.entities_of[self.concepts.id(concept)].tolist()]
+        return [self.entities.at(row) for row in self.index.instances.entities_of[self.concepts.id(concept)].tolist()]
 
     def describe(self, query: str | Query) -> str:
         """The query as an English phrase."""
@@ -285,14 +294,14 @@ class KnowledgeBase:
 
     @cached_property
     def _specificity(self) -> Floats:
-        return self.instances.specificity()
+        return self.index.instances.specificity()
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
     def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
-        coverage, instances = found.coverage(), self.instances.entities_of.sizes()
+        coverage, instances = found.coverage(), self.index.instances.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,

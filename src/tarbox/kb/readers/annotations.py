@@ -185,7 +185,12 @@ class _Names:
                 findings.add(iri, SYNONYM, literal(synonym))
 
     def relate(
-        self, subject: str, relation: FileRelation, object: str, findings: _Findings, attributes: Attributes | None = None
+        self,
+        subject: str,
+        relation: FileRelation,
+        object: str,
+        findings: _Findings,
+        attributes: Attributes | None = None,
     ) -> None:
         """An assertion, both ways where the relation is symmetric; at its first use the relation is introduced."""
         if relation.iri not in self.known:
@@ -276,7 +281,11 @@ class _Annotations:
         database, id, symbol, qualifier, term, references, evidence, partners, aspect, name, synonyms = row[:11]
         iri, marks, key = term_iri(term), qualifier.split("|"), f"{database}:{id}"
         human = row[12].startswith(HUMAN)
-        gene = self.names.gene(key, symbol, (name, *synonyms.split("|")), findings) if human else _foreign_iri(database, id)
+        gene = (
+            self.names.gene(key, symbol, (name, *synonyms.split("|")), findings)
+            if human
+            else _foreign_iri(database, id)
+        )
         if not human:
             self.names.give(gene, symbol.strip() or key, (name, *synonyms.split("|"), key), "Gene", findings)
         self.genes[key] = gene

@@ -156,7 +156,9 @@ def _join_genes(
     known = {name: symbol for name, (symbol, *others) in by_name.items() if not others}
     notes: Counter[str] = Counter()
     found = {id: known[id] for id, symbol in genes.items() if known.get(id, symbol) != symbol}
-    official = {found.get(id, symbol) for id, symbol in genes.items()} | {row for each in by_name.values() for row in each}
+    official = {found.get(id, symbol) for id, symbol in genes.items()} | {
+        row for each in by_name.values() for row in each
+    }
     used = {symbol for symbol, _ in proteins.values()}
     claims: defaultdict[str, set[str]] = defaultdict(set)
     for id, (symbol, synonyms) in proteins.items():
