@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,16 @@ def test_an_unknown_name_is_told_what_is_near(academia: Path) -> None:
         "tarbox: no concept 'Hinton' in academia, but the entity 'GeoffreyHinton': write {GeoffreyHinton}, or "
         "'value GeoffreyHinton' after a relation"
     )
+
+
+def test_the_documentation_shows_what_is_printed(academia: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "query-language.md").read_text()
+    block = next(each for each in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S) if "tarbox show" in each)
+    shown = re.findall(r"^\$ tarbox (.*)\n((?:(?!\$).*\n)*)", block, re.M)
+    assert len(shown) == 3
+    for command, expected in shown:
+        verb, _, *rest = command.split()
+        assert tarbox(verb, academia, *rest).stdout == expected
 
 
 def test_cards_show_attributes_of_facts(tmp_path: Path) -> None:
