@@ -13,13 +13,12 @@ import typer
 
 if TYPE_CHECKING:
     from tarbox.service.answering import Answerer
-    from tarbox.service.cards import CardItem, ConceptCard, ConceptLine, EntityCard, FactGroup, RelationCard
+    from tarbox.service.cards import CardItem, ConceptCard, ConceptLine, EntityCard, FactGroup, FactValue, RelationCard
     from tarbox.service.catalogue import Catalogue, Page
     from tarbox.service.search import SearchResult
 
 Source = Annotated[Path, typer.Argument(metavar="KB|RUN", help="A store, or a run.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_UNITS: Final = {"entity": "facts", "concept": "entities", "relation": "facts"}
 _ALL: Final = 1 << 40
 
 
@@ -37,7 +36,6 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 20,
     role: Annotated[Kind | None, typer.Option(help="Only these.")] = None,
     as_json: AsJson = False,
-    as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
 ) -> None:
     """Find entities, concepts and relations by words of a label, synonym or identifier."""
     from tarbox.core.errors import UnknownName
@@ -48,10 +46,6 @@ def search(
     if as_json:
         results = [asdict(each) | {"role": each.role.value} for each in found]
         typer.echo(json.dumps({"results": results}, ensure_ascii=False, indent=2))
-    elif as_tsv:
-        typer.echo("iri\tlabel\tname\trole\tcount\tmatched")
-        for each in found:
-            typer.echo(f"{each.iri}\t{each.label}\t{each.name}\t{each.role.value}\t{each.count}\t{each.matched}")
     elif not found:
         raise UnknownName(f"nothing in {kb.title} is called '{sought}', nor anything like it")
     else:
@@ -59,18 +53,17 @@ def search(
 
 
 def _print_found(found: Sequence[SearchResult]) -> None:
-    names = [_written(each) + (f" (also {each.matched})" if _is_other(each) else "") for each in found]
-    counts = [f"{each.count:,} {_UNITS[each.role.value]}" for each in found]
+    from tarbox.kb.terms import from_ntriples, local_name
+
+    names = []
+    for each in found:
+        term = from_ntriples(each.iri)
+        other = each.matched not in (each.label, term, local_name(term))
+        names.append(_written(each) + (f" (also {each.matched})" if other else ""))
+    counts = [f"{each.count:,} {'entities' if each.role.value == 'concept' else 'facts'}" for each in found]
     widths = [max(map(len, column)) for column in (names, counts)]
     for each, name, count in zip(found, names, counts, strict=True):
         typer.echo(f"{each.role.value:8}  {name:{widths[0]}}  {count:>{widths[1]}}  {each.iri}")
-
-
-def _is_other(found: SearchResult) -> bool:
-    """Whether it was found by a synonym."""
-    from tarbox.kb.terms import from_ntriples, local_name
-
-    return found.matched not in (found.label, from_ntriples(found.iri), local_name(from_ntriples(found.iri)))
 
 
 def show(
@@ -161,33 +154,27 @@ def _entity_lines(card: EntityCard) -> Iterator[str]:
     yield from _heading("an entity", card.label, card.iri, card.name, card.synonyms)
     yield f"types: {_some([item.label for item in card.types], card.type_count) or 'none'}"
     yield f"{card.count:,} facts"
-    for groups, way, status in (
-        (card.outgoing, "{relation}", ""),
-        (card.incoming, "inverse {relation}", ""),
-        (card.predicted_outgoing, "{relation}", "predicted: "),
-        (card.predicted_incoming, "inverse {relation}", "predicted: "),
-    ):
-        for group in groups:
-            yield f"  {status}{way.format(relation=group.relation.label)} ({group.count:,})"
-            yield from _value_lines(group, bool(status))
+    yield from _group_lines(card.outgoing, "  ")
+    yield from _group_lines(card.incoming, "  inverse ")
+    yield from _group_lines(card.predicted_outgoing, "  predicted: ")
+    yield from _group_lines(card.predicted_incoming, "  predicted: inverse ")
 
 
-def _value_lines(group: FactGroup, predicted: bool) -> Iterator[str]:
-    """The values of a group, in one line where no fact has attributes."""
-    told = [
-        f"{value.degree:.2f} {value.label}" if predicted else value.label + _attributes(value.attributes)
-        for value in group.values
-    ]
-    if any(value.attributes for value in group.values):
-        yield from (f"    {text}" for text in told)
-    else:
-        yield f"    {_some(told, group.count)}"
+def _group_lines(groups: Iterable[FactGroup], before: str) -> Iterator[str]:
+    """The values of each group, in one line where no fact has attributes."""
+    for group in groups:
+        yield f"{before}{group.relation.label} ({group.count:,})"
+        values = [("" if each.degree == 1 else f"{each.degree:.2f} ") + _value(each) for each in group.values]
+        if any(each.attributes for each in group.values):
+            yield from (f"    {value}" for value in values)
+        else:
+            yield f"    {_some(values, group.count)}"
 
 
-def _attributes(attributes: dict[str, tuple[str, ...]]) -> str:
+def _value(value: FactValue) -> str:
     from tarbox.kb.attributes import say_attributes
 
-    return f" [{say_attributes(attributes)}]" if attributes else ""
+    return value.label + (f" [{say_attributes(value.attributes)}]" if value.attributes else "")
 
 
 def _concept_lines(card: ConceptCard) -> Iterator[str]:
@@ -212,7 +199,7 @@ def _relation_lines(card: RelationCard) -> Iterator[str]:
     yield f"{line.count:,} facts, from {line.subjects:,} entities: {_ends(line.domain)}"
     yield f"to {line.objects:,} entities: {_ends(line.range)}"
     for fact in card.facts:
-        yield f"  {fact.subject.label} {line.label} {fact.object.label}{_attributes(fact.attributes)}"
+        yield f"  {fact.subject.label} {line.label} {_value(fact.object)}"
     if line.count > len(card.facts):
         yield f"  and {line.count - len(card.facts):,} more"
 

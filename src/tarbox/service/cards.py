@@ -120,11 +120,8 @@ class RelationLine:
 @final
 @dataclass(frozen=True, slots=True)
 class RelationFact:
-    """A fact, with its attributes."""
-
     subject: CardItem
-    object: CardItem
-    attributes: dict[str, tuple[str, ...]]
+    object: FactValue
 
 
 @final

@@ -114,11 +114,7 @@ class Catalogue:
             self._relation(2 * row + 1),
             kb.facts.vocabulary.synonyms_of(Role.RELATION, row),
             tuple(
-                RelationFact(
-                    self._item(Role.ENTITY, head),
-                    self._item(Role.ENTITY, tail),
-                    self._attributes(head, tail, 2 * row + 1),
-                )
+                RelationFact(self._item(Role.ENTITY, head), self._value(head, tail, 2 * row + 1))
                 for head, tail in pairs
             ),
         )
@@ -192,14 +188,8 @@ class Catalogue:
                 continue
             if wanted is None or directed // 2 == wanted:
                 members = self._by_use(Role.ENTITY, graph.members[graph.starts[group] : graph.starts[group] + count])
-                values = [
-                    FactValue(
-                        *self._names(Role.ENTITY, each),
-                        attributes=self._attributes(entity, each, directed),
-                    )
-                    for each in page.of(members)
-                ]
-                yield FactGroup(self._item(Role.RELATION, directed // 2), count, tuple(values))
+                values = tuple(self._value(entity, each, directed) for each in page.of(members))
+                yield FactGroup(self._item(Role.RELATION, directed // 2), count, values)
 
     def _guess(self, entity: int, limit: int) -> dict[Direction, list[FactGroup]]:
         """What a model predicts of an entity: the likeliest values of each relation, both ways."""
@@ -256,10 +246,12 @@ class Catalogue:
     def _item(self, role: Role, row: int, count: int | None = None) -> CardItem:
         return CardItem(*self._names(role, row), int(self.kb.uses[role][row]) if count is None else count)
 
-    def _attributes(self, near: int, far: int, way: int) -> dict[str, tuple[str, ...]]:
-        """What is said of the fact of a directed relation."""
+    def _value(self, near: int, far: int, way: int) -> FactValue:
+        """The far end of the fact of a directed relation."""
         said, (head, tail) = self.kb.attributes, (near, far) if way % 2 else (far, near)
-        return said.of(head, way // 2, tail) if said else {}
+        return FactValue(
+            *self._names(Role.ENTITY, far), attributes=said.of(head, way // 2, tail) if said is not None else {}
+        )
 
     def _lines(self, rows: Iterable[int]) -> tuple[ConceptLine, ...]:
         return tuple(
