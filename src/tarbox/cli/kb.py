@@ -190,6 +190,8 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
     if report["both_entity_and_concept"]:
         yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
+    if report["linked_terms"]:
+        yield f"{report['linked_terms']:,} links between terms, from axioms, hold between them as entities, too"
     if report["terms_as_entities"]:
         yield f"{report['terms_as_entities']:,} terms were made instances of themselves (--annotation)"
     for group in report["equivalent_concepts"][:_SHOWN]:

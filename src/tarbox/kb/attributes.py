@@ -77,6 +77,9 @@ class FactAttributes:
     names: pa.Array
     values: pa.Array
 
+    def __bool__(self) -> bool:
+        return bool(len(self.facts))
+
     def of(self, head: int, relation: int, tail: int) -> dict[str, tuple[str, ...]]:
         """The values by name; none of a fact that has no attributes, or that is no asserted one.
 

@@ -37,6 +37,7 @@ from tarbox.kb.staged_axioms import collect_axioms
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
+from tarbox.kb.term_links import link_terms
 from tarbox.kb.writing import StoreWriter, writing
 
 _MOST_REJECTED: Final = 10_000
@@ -120,6 +121,7 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             report = _interpret(staging, options.interpretation)
             _refuse_nothing(staging, journal, sources, report)
             writer.annotations = find_annotations(staging, options.interpretation.annotations)
+            report["linked_terms"] = link_terms(staging) if writer.annotations else 0
             report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
             progress.stage("sorting and encoding")
             write_tables(staging, writer)

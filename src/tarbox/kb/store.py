@@ -82,9 +82,9 @@ class Store:
         files = {name: self.path / entry["name"] for name, entry in self.manifest["files"].items()}
         (name, schema), given = next(iter(ATTRIBUTE_TABLE.items())), _map_table(files["assertions"])
         table = _map_table(files[name]) if name in files else schema.empty_table()
-        words = [table[column].combine_chunks() for column in schema.names[1:]]
-        columns = [_numbers(given, column) for column in given.column_names[:3]]
-        return FactAttributes(*columns, _numbers(table, "fact"), *words)
+        names, values = (table[column].combine_chunks() for column in schema.names[1:])
+        heads, relations, tails = (_numbers(given, column) for column in given.column_names[:3])
+        return FactAttributes(heads, relations, tails, _numbers(table, "fact"), names, values)
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""

@@ -16,7 +16,6 @@ from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Places
-from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
+    from tarbox.kb.attributes import FactAttributes
     from tarbox.kb.store import Store
     from tarbox.service.search import SearchResult
 
@@ -107,6 +107,11 @@ class KnowledgeBase:
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
 
+    @cached_property
+    def attributes(self) -> FactAttributes | None:
+        """Evidence codes, references and the like, by fact; None where the facts are not those of a store."""
+        return None if self._store is None or self.of_classes else self._store.attributes
+
     def sparql_source(self) -> Path | Iterator[bytes]:
         """Where a SPARQL engine's index is, if the facts are so many that it is on disk; else N-Triples, in pieces."""
         from tarbox.kb.sparql_index import find_index, served_triples
@@ -133,11 +138,6 @@ class KnowledgeBase:
             return self._given.instances, self._given.descriptions
         instances = Instances.of(self.facts)
         return instances, instances.describe(self.facts)
-
-    @cached_property
-    def attributes(self) -> FactAttributes | None:
-        """What is said of asserted facts beside them; None where the facts are of no store."""
-        return None if self._store is None or self.of_classes else self._store.attributes
 
     @cached_property
     def uses(self) -> dict[Role, Places]:

@@ -1,9 +1,9 @@
 """Annotation tables of biology: GAF (genes to GO terms), and the HPO's phenotype.hpoa, genes_to_phenotype.txt and
 genes_to_disease.txt; with them HGNC's table of genes.
 
-A term describes a gene or a disease by an annotation relation (ADR 50): KCNA1 has the phenotype Seizure. Human genes are
-named by their current symbol (`tarbox.kb.readers.identities`), GO and HPO terms by the IRIs that the OBO reader gives
-them. Evidence codes, references and frequencies are attributes of the assertions that they are given for (ADR 51).
+A term describes a gene or a disease by an annotation relation (ADR 50): KCNA1 has the phenotype Seizure. Human genes
+are named by their current symbol (`tarbox.kb.readers.identities`), GO and HPO terms by the IRIs that the OBO reader
+gives them. Evidence codes, references and frequencies are attributes of their assertions (ADR 51).
 """
 
 from __future__ import annotations
@@ -13,100 +13,37 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, final
-from urllib.parse import quote
 
-from tarbox.kb.namespaces import ANNOTATION_RELATION, LABEL, OBO, OWL, SKOS, SUBCLASS, TYPE
+from tarbox.kb.namespaces import LABEL, OWL, SKOS, SUBCLASS, TYPE
+from tarbox.kb.readers.biology import (
+    BY_ASPECT,
+    CONDITION,
+    DISEASE_ROOT,
+    FREQUENCIES,
+    HAS_PHENOTYPE,
+    INHERITANCE,
+    KIND_IRIS,
+    NEVER_SEEN,
+    ONSET,
+    PARTNERS,
+    PHENOTYPE_ROOT,
+    QUALIFIERS,
+    ROOTS,
+    BadRow,
+    FileRelation,
+    disease_iri,
+    foreign_iri,
+    symbol_iri,
+    term_iri,
+)
 from tarbox.kb.readers.identities import HUMAN, Identities, gene_rows
 from tarbox.kb.sources import Source, chunks
 from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, batch, in_blocks
-from tarbox.kb.terms import URN, literal
+from tarbox.kb.terms import literal
 
-SYMBOL: Final = "http://identifiers.org/hgnc.symbol/"
-BIOLINK: Final = "https://w3id.org/biolink/vocab/"
 SYNONYM: Final = SKOS + "altLabel"
-KINDS: Final = {"Gene": BIOLINK + "Gene", "Disease": BIOLINK + "Disease", "Phenotype": BIOLINK + "PhenotypicFeature"}
-PHENOTYPE_ROOT: Final = OBO + "HP_0000118"
-DISEASE_ROOT: Final = OBO + "MONDO_0000001"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class FileRelation:
-    """A relation of the annotation files: its IRI, its label, and what it is declared to be."""
-
-    iri: str
-    label: str
-    declared: str
-
-    @property
-    def symmetric(self) -> bool:
-        return self.declared == SYMMETRIC
-
-
-SYMMETRIC: Final = OWL + "SymmetricProperty"
-CONDITION: Final = FileRelation(
-    BIOLINK + "gene_associated_with_condition", "is associated with condition", OWL + "ObjectProperty"
-)
-_INTERACTIONS: Final = {
-    codes: FileRelation(BIOLINK + name, name.replace("_", " "), SYMMETRIC)
-    for codes, name in {
-        ("IPI",): "physically_interacts_with",
-        ("IGI",): "genetically_interacts_with",
-        ("ISS", "ISA"): "similar_to",
-        ("ISO",): "orthologous_to",
-    }.items()
-}
-PARTNERS: Final = {code: relation for codes, relation in _INTERACTIONS.items() for code in codes}
-"""What an evidence code says of the gene and of those in the with/from column."""
-
-
-def _describing(iri: str, label: str) -> FileRelation:
-    return FileRelation(iri, label, ANNOTATION_RELATION)
-
-
-HAS_PHENOTYPE: Final = _describing(OBO + "RO_0002200", "has phenotype")
-INHERITANCE: Final = _describing(BIOLINK + "has_mode_of_inheritance", "has mode of inheritance")
-ONSET: Final = _describing(URN + "has_onset", "has onset")  # Biolink has no such relation
-INVOLVED_IN: Final = _describing(OBO + "RO_0002331", "involved in")
-ENABLES: Final = _describing(OBO + "RO_0002327", "enables")
-LOCATED_IN: Final = _describing(OBO + "RO_0001025", "located in")
-PART_OF: Final = _describing(OBO + "BFO_0000050", "part of")
-UPSTREAM: Final = _describing(OBO + "RO_0002264", "acts upstream of or within")
-BY_ASPECT: Final = {"P": INVOLVED_IN, "F": ENABLES, "C": LOCATED_IN}
-QUALIFIERS: Final = {
-    "involved_in": INVOLVED_IN,
-    "enables": ENABLES,
-    "located_in": LOCATED_IN,
-    "is_active_in": LOCATED_IN,
-    "part_of": PART_OF,
-    "contributes_to": _describing(OBO + "RO_0002326", "contributes to"),
-    "colocalizes_with": _describing(OBO + "RO_0002325", "colocalizes with"),
-    **{
-        f"acts_upstream_of{within}{effect}": UPSTREAM
-        for within in ("", "_or_within")
-        for effect in ("", "_positive_effect", "_negative_effect")
-    },
-}
-"""GAF's qualifiers; of those that share a relation, the more particular ones are kept as an attribute."""
-
-DISEASES: Final = {
-    "OMIM": "http://identifiers.org/omim/",
-    "ORPHA": "http://www.orpha.net/ORDO/Orphanet_",
-    "DECIPHER": "https://www.deciphergenomics.org/syndrome/",
-    "MONDO": OBO + "MONDO_",
-}
-ROOTS: Final = frozenset({"GO:0003674", "GO:0005575", "GO:0008150", "HP:0000001", "HP:0000118"})
-FREQUENCIES: Final = {
-    "HP:0040280": "obligate (100%)",
-    "HP:0040281": "very frequent (80-99%)",
-    "HP:0040282": "frequent (30-79%)",
-    "HP:0040283": "occasional (5-29%)",
-    "HP:0040284": "very rare (1-4%)",
-}
-_NEVER: Final = re.compile(r"HP:0040285|0/\d+|0(?:\.0*)?%")
 _NONE: Final = ("", "-")
-_TERM = re.compile(r"(?:GO|HP):\d{7}")
-_ACCESSION = re.compile(r"UniProtKB:[A-Z0-9]+")
+_ACCESSION: Final = re.compile(r"UniProtKB:[A-Z0-9]+")
 
 NEGATED: Final = "annotation with NOT"
 NEVER: Final = "phenotype with a frequency of zero"
@@ -117,10 +54,6 @@ ITSELF: Final = "gene related to itself"
 
 Attributes = list[tuple[str, str]]
 """(name, value) of what an assertion's row says beside it."""
-
-
-class _BadRow(Exception):
-    """Why a row is rejected."""
 
 
 @final
@@ -154,7 +87,7 @@ class _Names:
         """A human gene by its identifier and its symbol in this file."""
         symbol = symbol.strip()
         if symbol in _NONE:
-            raise _BadRow(f"no gene symbol for {id}")
+            raise BadRow(f"no gene symbol for {id}")
         current = self.identities.symbols.get(id, symbol)
         iri = symbol_iri(current)
         self.give(iri, current, (symbol, *synonyms, id), "Gene", findings)
@@ -168,7 +101,7 @@ class _Names:
             return iri
         if "MONDO" not in self.known:
             self.known.add("MONDO")
-            findings.add(DISEASE_ROOT, SUBCLASS, KINDS["Disease"])
+            findings.add(DISEASE_ROOT, SUBCLASS, KIND_IRIS["Disease"])
         self.give(disease_iri(term), None, (name, id, term), "Disease", findings)
         return disease_iri(term)
 
@@ -176,8 +109,8 @@ class _Names:
         if label is not None and iri not in self.known:
             findings.add(iri, LABEL, literal(label))
         if kind is not None and iri not in self.known:
-            findings.add(iri, TYPE, KINDS[kind])
-            self.give(KINDS[kind], kind, (), None, findings)
+            findings.add(iri, TYPE, KIND_IRIS[kind])
+            self.give(KIND_IRIS[kind], kind, (), None, findings)
         self.known.add(iri)
         for synonym in synonyms:
             if synonym not in ("", label) and (key := f"{iri}\t{synonym}") not in self.known:
@@ -185,12 +118,7 @@ class _Names:
                 findings.add(iri, SYNONYM, literal(synonym))
 
     def relate(
-        self,
-        subject: str,
-        relation: FileRelation,
-        object: str,
-        findings: _Findings,
-        attributes: Attributes | None = None,
+        self, subject: str, relation: FileRelation, object: str, findings: _Findings, said: Attributes | None = None
     ) -> None:
         """An assertion, both ways where the relation is symmetric; at its first use the relation is introduced."""
         if relation.iri not in self.known:
@@ -198,11 +126,11 @@ class _Names:
             findings.add(relation.iri, TYPE, OWL + "ObjectProperty")
             findings.add(relation.iri, TYPE, relation.declared)
             if relation is HAS_PHENOTYPE:
-                findings.add(PHENOTYPE_ROOT, SUBCLASS, KINDS["Phenotype"])
-                self.give(KINDS["Phenotype"], "Phenotype", (), None, findings)
-        findings.add(subject, relation.iri, object, attributes)
+                findings.add(PHENOTYPE_ROOT, SUBCLASS, KIND_IRIS["Phenotype"])
+                self.give(KIND_IRIS["Phenotype"], "Phenotype", (), None, findings)
+        findings.add(subject, relation.iri, object, said)
         if relation.symmetric:
-            findings.add(object, relation.iri, subject, attributes)
+            findings.add(object, relation.iri, subject, said)
 
 
 def _read(
@@ -217,7 +145,7 @@ def _read(
                     continue
                 try:
                     take(_cells(raw, width), findings)
-                except _BadRow as error:
+                except BadRow as error:
                     findings.rejected.append((number, str(error)))
             progress(stream.position())
             yield findings.piece()
@@ -227,33 +155,14 @@ def _read(
 
 def _cells(raw: bytes, width: int) -> list[str]:
     if b"\x00" in raw:
-        raise _BadRow("NUL byte")
+        raise BadRow("NUL byte")
     try:
         cells = raw.decode().rstrip("\r").split("\t")
     except UnicodeDecodeError as error:
-        raise _BadRow(f"invalid UTF-8: {error.reason} at byte {error.start + 1}") from None
+        raise BadRow(f"invalid UTF-8: {error.reason} at byte {error.start + 1}") from None
     if len(cells) < width:
-        raise _BadRow(f"{len(cells)} columns where the format has {width}")
+        raise BadRow(f"{len(cells)} columns where the format has {width}")
     return cells
-
-
-def term_iri(id: str) -> str:
-    """The IRI of a GO or HPO term, as OBO's rules have it."""
-    if not _TERM.fullmatch(id):
-        raise _BadRow(f"not the id of a GO or HPO term: '{id}'")
-    return OBO + id.replace(":", "_")
-
-
-def symbol_iri(symbol: str) -> str:
-    """The IRI of a human gene."""
-    return SYMBOL + quote(symbol, safe="")
-
-
-def disease_iri(id: str) -> str:
-    database, _, number = id.partition(":")
-    if database not in DISEASES or not number:
-        raise _BadRow(f"not the id of a disease: '{id}'. Known databases: {', '.join(DISEASES)}")
-    return DISEASES[database] + quote(number, safe="")
 
 
 def _given(name: str, values: str, separator: str = "|") -> Attributes:
@@ -280,21 +189,19 @@ class _Annotations:
     def take(self, row: list[str], findings: _Findings) -> None:
         database, id, symbol, qualifier, term, references, evidence, partners, aspect, name, synonyms = row[:11]
         iri, marks, key = term_iri(term), qualifier.split("|"), f"{database}:{id}"
-        human = row[12].startswith(HUMAN)
-        gene = (
-            self.names.gene(key, symbol, (name, *synonyms.split("|")), findings)
-            if human
-            else _foreign_iri(database, id)
-        )
-        if not human:
-            self.names.give(gene, symbol.strip() or key, (name, *synonyms.split("|"), key), "Gene", findings)
+        called = (name, *synonyms.split("|"))
+        if row[12].startswith(HUMAN):
+            gene = self.names.gene(key, symbol, called, findings)
+        else:
+            gene = foreign_iri(database, id)
+            self.names.give(gene, symbol.strip() or key, (*called, key), "Gene", findings)
         self.genes[key] = gene
         if "NOT" in marks:
             findings.left_out[NEGATED] += 1
             return
         relation = QUALIFIERS.get(marks[0]) if marks[0] else BY_ASPECT.get(aspect)
         if relation is None:
-            raise _BadRow(f"neither a qualifier nor an aspect of GAF: '{marks[0] or aspect}'")
+            raise BadRow(f"neither a qualifier nor an aspect of GAF: '{marks[0] or aspect}'")
         said = [*_given("evidence", evidence), *_given("reference", references)]
         if term in ROOTS:
             findings.left_out[OF_ROOT] += 1
@@ -320,13 +227,6 @@ class _Annotations:
         return findings.piece()
 
 
-def _foreign_iri(database: str, id: str) -> str:
-    """The IRI of a gene of another species: symbols are unique within one species only."""
-    if not id.strip():
-        raise _BadRow("empty id of a gene")
-    return f"http://identifiers.org/{quote(database.lower())}/{quote(id)}"
-
-
 def _frequency(text: str) -> Attributes:
     return _given("frequency", FREQUENCIES.get(text, text), "\t")
 
@@ -340,7 +240,7 @@ def read_hpoa(source: Source, options: ReadOptions, progress: Callable[[int], No
         id, name, qualifier, term, references, evidence, _, frequency, *_ = row
         object = term_iri(term)
         disease = names.disease(id, name.strip() or id, findings)
-        if qualifier == "NOT" or _NEVER.fullmatch(frequency) or term in ROOTS:
+        if qualifier == "NOT" or NEVER_SEEN.fullmatch(frequency) or term in ROOTS:
             findings.left_out[NEGATED if qualifier == "NOT" else OF_ROOT if term in ROOTS else NEVER] += 1
             return
         inherited = term in identities.inheritance or row[10] == "I"
@@ -368,7 +268,7 @@ def read_genes_to_phenotype(source: Source, options: ReadOptions, progress: Call
             findings.left_out[OF_ROOT] += 1
         elif term in identities.inheritance or term in identities.onset:
             findings.left_out[OF_DISEASE] += 1
-        elif _NEVER.fullmatch(frequency):
+        elif NEVER_SEEN.fullmatch(frequency):
             findings.left_out[NEVER] += 1
         else:
             names.relate(gene, HAS_PHENOTYPE, object, findings, [("disease", disease), *_frequency(frequency)])
@@ -391,7 +291,7 @@ def read_genes_to_disease(source: Source, options: ReadOptions, progress: Callab
 
 
 def read_gene_table(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
-    """What genes are called: former symbols, aliases and identifiers are synonyms. Other files say which genes exist."""
+    """What genes are called: former symbols, aliases and identifiers. Which genes there are, other files say."""
     del options
     statements = (
         (symbol_iri(row.symbol), SYNONYM if name != row.symbol else LABEL, literal(name))

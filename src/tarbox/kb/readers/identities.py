@@ -1,7 +1,7 @@
 """Which names of biology's files mean one thing, and which terms lie where: what one file needs to know of the others.
 
-Genes are called by NCBI's ids and symbols in the files of the HPO, by UniProt's accessions and symbols of another day in
-GAF, and diseases by OMIM's, Orphanet's and DECIPHER's ids. All sources of a build are looked at before any is read.
+Genes are called by NCBI's ids and symbols in the files of the HPO, by UniProt's accessions and symbols of another day
+in GAF, and diseases by OMIM's, Orphanet's and DECIPHER's ids. All sources of a build are looked at before any is read.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class GeneRow:
 @final
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """`symbols` are the current symbols of genes, by identifier, where a file has another; `diseases` the MONDO terms of
-    diseases, by id. `inheritance` and `onset` are the terms below those of HPO; `notes` count what was joined.
+    """`symbols` are the current symbols of genes, by identifier, where a file has another; `diseases` the MONDO terms
+    of diseases, by id. `inheritance` and `onset` are the terms below those of HPO; `notes` count what was joined.
     """
 
     symbols: Mapping[str, str]
@@ -55,10 +55,10 @@ class Identities:
     @classmethod
     def of(cls, options: ReadOptions) -> Identities:
         """Those of all sources of a build, found once."""
-        found = options.shared.get(cls)
-        if found is None:
-            found = options.shared[cls] = _find(options.sources)
-        return found  # type: ignore[no-any-return]
+        if cls not in options.shared:
+            options.shared[cls] = _find(options.sources)
+        found: Identities = options.shared[cls]
+        return found
 
 
 def _find(sources: Iterable[Source]) -> Identities:
@@ -83,8 +83,8 @@ def _find(sources: Iterable[Source]) -> Identities:
     symbols, notes = _join_genes(proteins, genes, rows)
     diseases = {id: term for id, (term, *others) in same.items() if not others}
     notes[BY_MONDO] = len(diseases)
-    below = [frozenset(_below(root, children)) for root in (INHERITANCE_ROOT, ONSET_ROOT)]
-    return Identities(symbols, diseases, *below, {what: number for what, number in notes.items() if number})
+    inheritance, onset = (frozenset(_below(root, children)) for root in (INHERITANCE_ROOT, ONSET_ROOT))
+    return Identities(symbols, diseases, inheritance, onset, {what: n for what, n in notes.items() if n})
 
 
 def _bare(id: str) -> str:
@@ -104,23 +104,25 @@ def _table(source: Source, width: int) -> Iterator[list[str]]:
 
 def gene_rows(source: Source) -> Iterator[GeneRow]:
     """The rows of a table of genes; its first row names the columns, several values in a cell are parted by `|`."""
-    columns: dict[str, int] = {}
+    columns: list[str] = []
     with source.open() as stream:
         for _, block in chunks(stream):
             for line in block.decode(errors="replace").splitlines():
-                cells = line.split("\t")
-                if not columns:
-                    columns = {name: place for place, name in enumerate(cells)}
-                    continue
+                cells = [cell.strip('"') for cell in line.split("\t")]
+                if columns:
+                    row = {
+                        name: [value for value in cell.split("|") if value]
+                        for name, cell in zip(columns, cells, strict=False)
+                    }
+                    yield from _gene_row(row)
+                columns = columns or cells
 
-                def values(name: str, prefix: str = "", cells: list[str] = cells) -> tuple[str, ...]:
-                    place = columns.get(name, len(cells))
-                    cell = cells[place].strip('"') if place < len(cells) else ""
-                    return tuple(prefix + value for value in cell.split("|") if value)
 
-                if symbol := "".join(values("symbol")):
-                    ids = values("entrez_id", "NCBIGene:") + values("uniprot_ids", "UniProtKB:") + values("hgnc_id")
-                    yield GeneRow(symbol, values("prev_symbol"), values("alias_symbol"), ids)
+def _gene_row(row: Mapping[str, list[str]]) -> Iterator[GeneRow]:
+    prefixes = {"entrez_id": "NCBIGene:", "uniprot_ids": "UniProtKB:", "hgnc_id": ""}
+    ids = [prefix + value for name, prefix in prefixes.items() for value in row.get(name, ())]
+    for symbol in row.get("symbol", ()):
+        yield GeneRow(symbol, tuple(row.get("prev_symbol", ())), tuple(row.get("alias_symbol", ())), tuple(ids))
 
 
 def _read_terms(source: Source, children: defaultdict[str, list[str]], same: defaultdict[str, set[str]]) -> None:
@@ -156,9 +158,7 @@ def _join_genes(
     known = {name: symbol for name, (symbol, *others) in by_name.items() if not others}
     notes: Counter[str] = Counter()
     found = {id: known[id] for id, symbol in genes.items() if known.get(id, symbol) != symbol}
-    official = {found.get(id, symbol) for id, symbol in genes.items()} | {
-        row for each in by_name.values() for row in each
-    }
+    official = {found.get(id, symbol) for id, symbol in genes.items()}.union(*by_name.values())
     used = {symbol for symbol, _ in proteins.values()}
     claims: defaultdict[str, set[str]] = defaultdict(set)
     for id, (symbol, synonyms) in proteins.items():
