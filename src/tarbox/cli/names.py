@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from tarbox.core.ids import Role
 
 if TYPE_CHECKING:
     from tarbox.service.answering import Answerer
@@ -22,27 +23,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ALL: Final = 1 << 40
 
 
-class Kind(StrEnum):
-    """What is sought."""
-
-    ENTITY = "entity"
-    CONCEPT = "concept"
-    RELATION = "relation"
-
-
 def search(
     source: Source,
     text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Words of a name.", show_default=False)],
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 20,
-    role: Annotated[Kind | None, typer.Option(help="Only these.")] = None,
+    role: Annotated[Role | None, typer.Option(help="Only these.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find entities, concepts and relations by words of a label, synonym or identifier."""
     from tarbox.core.errors import UnknownName
-    from tarbox.core.ids import Role
 
     kb, sought = _open(source).kb, " ".join(text)
-    found = kb.search(sought, k, Role(role.value) if role else None)
+    found = kb.search(sought, k, role)
     if as_json:
         results = [asdict(each) | {"role": each.role.value} for each in found]
         typer.echo(json.dumps({"results": results}, ensure_ascii=False, indent=2))

@@ -12,10 +12,10 @@ from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.facts import Facts
 from tarbox.kb.readers.kgx import (
     KGX_ATTRIBUTES,
+    KGX_SUBCLASS,
     NAMED_THING,
     ONTOLOGY_CLASS,
     RELATIONSHIP_TYPE,
-    SUBCLASS_OF,
     contract_iri,
 )
 from tarbox.kb.terms import is_literal
@@ -82,7 +82,7 @@ def _edges(facts: Facts, said: Mapping[int, Mapping[str, list[str]]]) -> Iterato
     names = facts.vocabulary
     entities, concepts, relations = (list(map(contract_iri, names.names(role))) for role in Role)
     subclasses = (
-        (concepts[sub], contract_iri(SUBCLASS_OF), concepts[above])
+        (concepts[sub], contract_iri(KGX_SUBCLASS), concepts[above])
         for sub, above in zip(facts.subs, facts.supers, strict=True)
     )
     rows = zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True)

@@ -17,38 +17,38 @@ from typing import Any, Final, final
 from urllib.parse import quote
 
 from tarbox.kb.namespaces import LABEL, OBO, OWL, RDF, RDFS, SKOS, SUBCLASS, TYPE
+from tarbox.kb.readers.biology import BIOLINK, DISEASES
 from tarbox.kb.readers.tables import split_rows
 from tarbox.kb.sources import Source, chunks
 from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, batch
 from tarbox.kb.terms import literal, mint, valid_iri
 
-BIOLINK_VOCABULARY: Final = "https://w3id.org/biolink/vocab/"
 _OBO_PREFIXES: Final = (
-    "AGRKB BFO BTO CHEBI CL CLO DDANAT DOID ECO ECTO ENVO FBbt FBcv FOODON FYPO GENO GO HP IAO MA MAXO MI MONDO MP NBO "
+    "AGRKB BFO BTO CHEBI CL CLO DDANAT DOID ECO ECTO ENVO FBbt FBcv FOODON FYPO GENO GO HP IAO MA MAXO MI MP NBO "
     "NCBITaxon NCIT OBI OGMS PATO PR RO SO UBERON UO UPHENO VT WBbt WBPhenotype XAO ZFA ZP"
 )
 _IDENTIFIERS: Final = {  # at identifiers.org
     "ClinVarVariant": "clinvar", "ENSEMBL": "ensembl", "FB": "fb", "HGNC": "hgnc", "HGNC.SYMBOL": "hgnc.symbol",
-    "MESH": "mesh", "MGI": "mgi", "NCBIGene": "ncbigene", "OMIM": "omim", "PMID": "pubmed", "REACT": "reactome",
+    "MESH": "mesh", "MGI": "mgi", "NCBIGene": "ncbigene", "PMID": "pubmed", "REACT": "reactome",
     "RGD": "rgd", "SGD": "sgd", "UMLS": "umls", "UniProtKB": "uniprot", "WB": "wb", "ZFIN": "zfin",
     "CHEMBL.COMPOUND": "chembl.compound", "CHEMBL.TARGET": "chembl.target", "DRUGBANK": "drugbank",
     "KEGG": "kegg", "PUBCHEM.COMPOUND": "pubchem.compound",
 }  # fmt: skip
 KGX_PREFIXES: Final[Mapping[str, str]] = {
-    "biolink": BIOLINK_VOCABULARY,
+    "biolink": BIOLINK,
     "rdf": RDF,
     "rdfs": RDFS,
     "owl": OWL,
     "skos": SKOS,
-    "ORPHA": "http://www.orpha.net/ORDO/Orphanet_",
-    "Orphanet": "http://www.orpha.net/ORDO/Orphanet_",
+    "Orphanet": DISEASES["ORPHA"],
+    **DISEASES,
     **{prefix: f"{OBO}{prefix}_" for prefix in _OBO_PREFIXES.split()},
     **{prefix: f"http://identifiers.org/{space}/" for prefix, space in _IDENTIFIERS.items()},
 }
-ONTOLOGY_CLASS: Final = BIOLINK_VOCABULARY + "OntologyClass"
-NAMED_THING: Final = BIOLINK_VOCABULARY + "NamedThing"
-SUBCLASS_OF: Final = BIOLINK_VOCABULARY + "subclass_of"
-RELATIONSHIP_TYPE: Final = BIOLINK_VOCABULARY + "RelationshipType"
+ONTOLOGY_CLASS: Final = BIOLINK + "OntologyClass"
+NAMED_THING: Final = BIOLINK + "NamedThing"
+KGX_SUBCLASS: Final = BIOLINK + "subclass_of"
+RELATIONSHIP_TYPE: Final = BIOLINK + "RelationshipType"
 _DECLARED: Final = {
     ONTOLOGY_CLASS: OWL + "Class",
     RELATIONSHIP_TYPE: OWL + "ObjectProperty",
@@ -171,15 +171,15 @@ class _Records:
         subject, predicate, object = (self._expand(record[name][0]) for name in ("subject", "predicate", "object"))
         self._label(predicate)
         place = len(self._statements)
-        self._statements.append((subject, SUBCLASS if predicate == SUBCLASS_OF else predicate, object))
+        self._statements.append((subject, SUBCLASS if predicate == KGX_SUBCLASS else predicate, object))
         for name, values in record.items():
             if name not in _EDGE:
                 self._attributes += ((place, KGX_ATTRIBUTES.get(name, name), value) for value in values)
 
     def _label(self, term: str) -> None:
         """Biolink's own names for its terms: `PhenotypicFeature` is a phenotypic feature."""
-        if term.startswith(BIOLINK_VOCABULARY) and term not in self._named and term not in (*_DECLARED, SUBCLASS_OF):
+        if term.startswith(BIOLINK) and term not in self._named and term not in (*_DECLARED, KGX_SUBCLASS):
             self._named.add(term)
-            words = re.sub("(?<=[a-z])(?=[A-Z])", "_", term.removeprefix(BIOLINK_VOCABULARY)).split("_")
+            words = re.sub("(?<=[a-z])(?=[A-Z])", "_", term.removeprefix(BIOLINK)).split("_")
             words = [word.lower() if word[1:].islower() else word for word in words]
             self._statements.append((term, LABEL, literal(" ".join(words))))
