@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Source = Annotated[Path, typer.Argument(metavar="KB|RUN", help="A store, or a run.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ALL: Final = 1 << 40
+_SYNONYMS: Final = 10
 
 
 def search(
@@ -130,16 +131,15 @@ def _written(thing: SearchResult | CardItem | ConceptLine) -> str:
     return thing.name if thing.name.strip("'") == thing.label else f"{thing.name} ! {thing.label}"
 
 
-def _heading(kind: str, label: str, iri: str, name: str, synonyms: Iterable[str]) -> Iterator[str]:
+def _heading(kind: str, label: str, iri: str, name: str, synonyms: Sequence[str]) -> Iterator[str]:
     yield f"{label}, {kind}"
     yield f"  {iri}" + ("" if name in (label, iri) else f", in queries {name}")
     if synonyms:
-        yield f"  also called {'; '.join(synonyms)}"
+        yield f"  also called {_some(synonyms[:_SYNONYMS], len(synonyms), '; ')}"
 
 
-def _some(shown: Sequence[str], count: int) -> str:
-    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
-    return ", ".join(shown) + more
+def _some(shown: Sequence[str], count: int, between: str = ", ") -> str:
+    return between.join(shown) + (f" and {count - len(shown):,} more" if count > len(shown) else "")
 
 
 def _entity_lines(card: EntityCard) -> Iterator[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+
+import numpy as np
 
 from tarbox.core.ids import Role
 from tarbox.kb.attributes import FactAttributes
@@ -25,18 +27,17 @@ Record = dict[str, str | list[str]]
 
 def kgx_lines(facts: Facts, attributes: FactAttributes | None, tabs: bool) -> dict[str, Iterator[bytes]]:
     """The lines of both files; literals are in neither. In TSV a bar or tab within a text becomes a space."""
-    names = {ours: theirs for theirs, ours in KGX_ATTRIBUTES.items()}
-    said: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    if attributes is not None:
-        columns = attributes.facts.tolist(), attributes.names.to_pylist(), attributes.values.to_pylist()
-        for fact, name, value in zip(*columns, strict=True):
-            said[fact][names.get(name, name)].append(value)
-    more = sorted({name for each in said.values() for name in each})
+    more = [] if attributes is None else sorted(map(_property, attributes.names.unique().to_pylist()))
     nodes, edges = ["id", "category", "name", "synonym"], ["id", "subject", "predicate", "object", *more]
     return {
         "nodes": _written(_nodes(facts), nodes if tabs else None),
-        "edges": _written(_edges(facts, said), edges if tabs else None),
+        "edges": _written(_edges(facts, attributes), edges if tabs else None),
     }
+
+
+def _property(attribute: str) -> str:
+    """What KGX calls an attribute."""
+    return next((theirs for theirs, ours in KGX_ATTRIBUTES.items() if ours == attribute), attribute)
 
 
 def _written(records: Iterator[Record], header: list[str] | None) -> Iterator[bytes]:
@@ -78,21 +79,23 @@ def _nodes(facts: Facts) -> Iterator[Record]:
     return iter(sorted(found.values(), key=lambda node: node["id"]))
 
 
-def _edges(facts: Facts, said: Mapping[int, Mapping[str, list[str]]]) -> Iterator[Record]:
-    names = facts.vocabulary
-    entities, concepts, relations = (list(map(contract_iri, names.names(role))) for role in Role)
-    subclasses = (
-        (concepts[sub], contract_iri(KGX_SUBCLASS), concepts[above])
-        for sub, above in zip(facts.subs, facts.supers, strict=True)
-    )
+def _edges(facts: Facts, attributes: FactAttributes | None) -> Iterator[Record]:
+    entities, concepts, relations = (list(map(contract_iri, facts.vocabulary.names(role))) for role in Role)
+    said = np.zeros(0, np.int32) if attributes is None else attributes.facts
+    places = np.searchsorted(said, np.arange(len(facts.heads) + 1, dtype=said.dtype)).tolist()
     rows = zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True)
     for fact, (head, relation, tail) in enumerate(rows):
-        if not is_literal(entities[tail]):
-            ends = (entities[head], relations[relation], entities[tail])
-            yield _edge(fact, ends) | dict(said.get(fact, {}))
-    for number, ends in enumerate(subclasses, len(facts.heads)):
-        yield _edge(number, ends)
+        if is_literal(entities[tail]):
+            continue
+        edge = _edge(fact, entities[head], relations[relation], entities[tail])
+        for place in range(places[fact], places[fact + 1]):
+            assert attributes is not None
+            name = _property(attributes.names[place].as_py())
+            edge[name] = [*edge.get(name, []), attributes.values[place].as_py()]
+        yield edge
+    for number, (sub, above) in enumerate(zip(facts.subs, facts.supers, strict=True), len(facts.heads)):
+        yield _edge(number, concepts[sub], contract_iri(KGX_SUBCLASS), concepts[above])
 
 
-def _edge(number: int, ends: tuple[str, str, str]) -> Record:
-    return {"id": f"tarbox:{number}", **dict(zip(("subject", "predicate", "object"), ends, strict=True))}
+def _edge(number: int, subject: str, predicate: str, object: str) -> Record:
+    return {"id": f"tarbox:{number}", "subject": subject, "predicate": predicate, "object": object}

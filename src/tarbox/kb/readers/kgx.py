@@ -24,7 +24,7 @@ from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, ba
 from tarbox.kb.terms import literal, mint, valid_iri
 
 _OBO_PREFIXES: Final = (
-    "AGRKB BFO BTO CHEBI CL CLO DDANAT DOID ECO ECTO ENVO FBbt FBcv FOODON FYPO GENO GO HP IAO MA MAXO MI MP NBO "
+    "BFO BTO CHEBI CL CLO DDANAT DOID ECO ECTO ENVO FBbt FBcv FOODON FYPO GENO GO HP IAO MA MAXO MI MP NBO "
     "NCBITaxon NCIT OBI OGMS PATO PR RO SO UBERON UO UPHENO VT WBbt WBPhenotype XAO ZFA ZP"
 )
 _IDENTIFIERS: Final = {  # at identifiers.org
