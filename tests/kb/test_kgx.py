@@ -57,12 +57,6 @@ def test_nodes_and_edges_mean_facts(graph: Store) -> None:
     }  # fmt: skip
     assert len(graph.facts.subs) == 1
     assert len(graph.facts.heads) == 3
-    phenotype = names.concepts.find(biolink + "PhenotypicFeature")
-    assert phenotype is not None
-    assert names.concepts.label(phenotype) == "phenotypic feature"
-    relation = names.relations.find(biolink + "has_phenotype")
-    assert relation is not None
-    assert names.relations.label(relation) == "has phenotype"
     synonyms = {row["text"] for row in names.synonyms.to_pylist() if row["role"] == "entity"}
     assert synonyms >= {"MBK1", "potassium channel", "ENSEMBL:ENSG00000111262", "Epilepsy"}
 

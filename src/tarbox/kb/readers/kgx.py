@@ -9,7 +9,6 @@ prefix becomes an IRI as in tables.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -87,13 +86,13 @@ def contract_iri(iri: str) -> str:
 def read_kgx(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
     lines = source.format == "kgx-jsonl"
     header: list[str] | None = None
-    expand, named = lru_cache(1 << 16)(partial(expand_curie, base=options.table_base)), set[str]()
+    expand = lru_cache(1 << 16)(partial(expand_curie, base=options.table_base))
     with source.open() as stream:
         for first_line, block in chunks(stream):
             rows, rejected = split_rows(block, first_line, "\n" if lines else "\t", quoted=False)
             if not lines and header is None and rows:
                 header = [cell.strip() for cell in rows.pop(0)[1]]
-            records = _Records(expand, named)
+            records = _Records(expand)
             for number, cells in rows:
                 try:
                     records.take(_parse(cells[0]) if header is None else _split(cells, header))
@@ -132,10 +131,10 @@ def _text(value: Any) -> str:
 
 @final
 class _Records:
-    """What the nodes and edges of a block say; `named` are the Biolink terms that have their label already."""
+    """What the nodes and edges of a block say."""
 
-    def __init__(self, expand: Callable[[str], str], named: set[str]) -> None:
-        self._expand, self._named = expand, named
+    def __init__(self, expand: Callable[[str], str]) -> None:
+        self._expand = expand
         self._statements: list[tuple[str, str, str]] = []
         self._attributes: list[tuple[int, str, str]] = []
         self._left_out: Counter[str] = Counter()
@@ -157,7 +156,6 @@ class _Records:
     def _take_node(self, record: Properties) -> None:
         node = self._expand(record["id"][0])
         for category in map(self._expand, record.get("category", ())):
-            self._label(category)
             self._statements.append((node, TYPE, _DECLARED.get(category, category)))
         self._statements += ((node, LABEL, literal(name)) for name in record.get("name", ()))
         synonyms = dict.fromkeys(value for name in _SYNONYMS for value in record.get(name, ()))
@@ -169,17 +167,8 @@ class _Records:
             self._left_out[NEGATED_EDGE] += 1
             return
         subject, predicate, object = (self._expand(record[name][0]) for name in ("subject", "predicate", "object"))
-        self._label(predicate)
         place = len(self._statements)
         self._statements.append((subject, SUBCLASS if predicate == KGX_SUBCLASS else predicate, object))
         for name, values in record.items():
             if name not in _EDGE:
                 self._attributes += ((place, KGX_ATTRIBUTES.get(name, name), value) for value in values)
-
-    def _label(self, term: str) -> None:
-        """Biolink's own names for its terms: `PhenotypicFeature` is a phenotypic feature."""
-        if term.startswith(BIOLINK) and term not in self._named and term not in (*_DECLARED, KGX_SUBCLASS):
-            self._named.add(term)
-            words = re.sub("(?<=[a-z])(?=[A-Z])", "_", term.removeprefix(BIOLINK)).split("_")
-            words = [word.lower() if word[1:].islower() else word for word in words]
-            self._statements.append((term, LABEL, literal(" ".join(words))))
