@@ -138,6 +138,10 @@ def _heading(kind: str, label: str, iri: str, name: str, synonyms: Sequence[str]
         yield f"  also called {_some(synonyms[:_SYNONYMS], len(synonyms), '; ')}"
 
 
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count != 1 else ''}"
+
+
 def _some(shown: Sequence[str], count: int, between: str = ", ") -> str:
     return between.join(shown) + (f" and {count - len(shown):,} more" if count > len(shown) else "")
 
@@ -145,7 +149,7 @@ def _some(shown: Sequence[str], count: int, between: str = ", ") -> str:
 def _entity_lines(card: EntityCard) -> Iterator[str]:
     yield from _heading("an entity", card.label, card.iri, card.name, card.synonyms)
     yield f"types: {_some([item.label for item in card.types], card.type_count) or 'none'}"
-    yield f"{card.count:,} facts"
+    yield _number(card.count, "fact")
     yield from _group_lines(card.outgoing, "  ")
     yield from _group_lines(card.incoming, "  inverse ")
     yield from _group_lines(card.predicted_outgoing, "  predicted: ")
@@ -175,10 +179,10 @@ def _concept_lines(card: ConceptCard) -> Iterator[str]:
         yield f"place: {' > '.join(line.label for line in path)}"
     if card.equivalents:
         yield f"the same as: {', '.join(line.label for line in card.equivalents)}"
-    yield f"{card.child_count:,} directly below: " + _some(
-        [f"{line.label} ({line.count:,})" for line in card.children], card.child_count
-    )
-    yield f"{card.count:,} instances: {_some([item.label for item in card.instances], card.count)}"
+    if card.child_count:
+        children = [f"{line.label} ({line.count:,})" for line in card.children]
+        yield f"{card.child_count:,} directly below: {_some(children, card.child_count)}"
+    yield f"{_number(card.count, 'instance')}: {_some([item.label for item in card.instances], card.count) or 'none'}"
     if card.described > card.count:
         yield f"describes {card.described:,} entities, by annotation relations too"
     if card.predicted:
@@ -188,7 +192,7 @@ def _concept_lines(card: ConceptCard) -> Iterator[str]:
 def _relation_lines(card: RelationCard) -> Iterator[str]:
     line = card.relation
     yield from _heading("a relation", line.label, line.iri, line.name, card.synonyms)
-    yield f"{line.count:,} facts, from {line.subjects:,} entities: {_ends(line.domain)}"
+    yield f"{_number(line.count, 'fact')}, from {line.subjects:,} entities: {_ends(line.domain)}"
     yield f"to {line.objects:,} entities: {_ends(line.range)}"
     for fact in card.facts:
         yield f"  {fact.subject.label} {line.label} {_value(fact.object)}"
@@ -201,11 +205,12 @@ def _ends(items: Sequence[CardItem]) -> str:
 
 
 def _schema_lines(relations: Sequence[Any], concepts: Sequence[ConceptLine], total: int) -> Iterator[str]:
-    yield f"{len(relations):,} relations"
+    yield _number(len(relations), "relation")
     for line in relations:
-        yield f"  {_written(line)}: {line.count:,} facts"
+        yield f"  {_written(line)}: {_number(line.count, 'fact')}"
         yield f"    from {_ends(line.domain)}"
         yield f"    to {_ends(line.range)}"
-    yield f"{total:,} top concepts"
+    yield _number(total, "top concept")
     for concept in concepts:
-        yield f"  {_written(concept)}: {concept.count:,} instances, {concept.children:,} concepts directly below"
+        below = _number(concept.children, "concept")
+        yield f"  {_written(concept)}: {_number(concept.count, 'instance')}, {below} directly below"
