@@ -4,11 +4,12 @@ description."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tarbox.http.settings import MOST_ANSWERS
+from tarbox.http.problems import Problem
+from tarbox.http.settings import MOST_ANSWERS, MOST_SKIPPED, Bounds
 from tarbox.service.answers import AnswerCounts, Answers
 from tarbox.service.concept_pages import ConceptLine
 from tarbox.service.degrees import MIN_DEGREE
@@ -22,6 +23,7 @@ ORDER_MEANING = (
     "paper's Jensen-Shannon similarity."
 )
 K_MEANING = "How many answers of each kind: so many known ones, and so many predicted ones."
+OFFSET_MEANING = "How many answers to pass over first, of each kind: known ones and predicted ones each."
 MIN_DEGREE_MEANING = (
     "The least degree of a prediction that is listed, where degrees are probabilities; predictions below it, down to "
     "0.01, are counted."
@@ -35,15 +37,35 @@ class Language(StrEnum):
     SPARQL = "sparql"
 
 
+def _whole(value: object) -> object:
+    """Numbers of answers are whole in JSON too."""
+    if isinstance(value, bool | float):
+        raise ValueError("Input should be a whole number")
+    return value
+
+
 class AnswerRequest(BaseModel):
-    """A question."""
+    """A question: the parameters of an address, or a body."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
-    query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
+    query: str = Field(
+        description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.", examples=[FIGURE_1]
+    )
     language: Language = Language.MANCHESTER
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=K_MEANING, strict=True)
+    k: Annotated[int, BeforeValidator(_whole)] = Field(10, ge=1, le=MOST_ANSWERS, description=K_MEANING)
+    offset: Annotated[int, BeforeValidator(_whole)] = Field(0, ge=0, le=MOST_SKIPPED, description=OFFSET_MEANING)
     order: Order = Field(Order.DESCRIPTIVE, description=ORDER_MEANING)
     min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=MIN_DEGREE_MEANING)
+    status: Literal["known", "predicted"] | None = Field(None, description="List answers of this status alone.")
+
+
+class AnswersRequest(BaseModel):
+    """Many questions."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"questions": [{"query": FIGURE_1}, {"query": "Person"}]}]}
+    )
+    questions: list[AnswerRequest] = Field(min_length=1, max_length=Bounds().questions)
 
 
 class EntityItem(BaseModel):
@@ -133,7 +155,14 @@ class AnswerReply(BaseModel):
     known_count: int
     predicted_count: int
     counts: CountsItem
+    trained_on: str | None = Field(None, description="What a model has learnt from; not of a store.")
     milliseconds: float
+
+
+class AnswersReply(BaseModel):
+    """For each question its answers, or what is wrong with it."""
+
+    answers: list[AnswerReply | Problem]
 
 
 class DrawingReply(BaseModel):
@@ -214,7 +243,15 @@ class KnowledgeBaseReply(BaseModel):
     limits: dict[str, float]
 
 
+class WorkersItem(BaseModel):
+    up: int
+    expected: int
+
+
 class HealthReply(BaseModel):
-    status: Literal["ok"]
+    """`degraded`: fewer workers serve than should."""
+
+    status: Literal["ok", "degraded"]
     title: str
     version: str
+    workers: WorkersItem
