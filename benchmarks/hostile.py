@@ -104,11 +104,11 @@ async def _write(writer: asyncio.StreamWriter, attack: Attack) -> None:
 
 
 def _get(path: str) -> tuple[bytes, ...]:
-    return (f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode(),)
+    return (f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(),)
 
 
 def _post(path: str, body: bytes, media_type: str = "application/json") -> tuple[bytes, ...]:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {media_type}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {media_type}\r\n"
     return (f"{head}Content-Length: {len(body)}\r\n\r\n".encode(), body)
 
 
@@ -259,7 +259,7 @@ def _no_http(source: random.Random, _: tuple[str, ...]) -> Attack:
 
 
 def _slow(source: random.Random, words: tuple[str, ...]) -> Attack:
-    head = b"POST /api/answer HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    head = b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
     pieces = source.choice([(b"",), (b"GET ",), (b"GET / HTTP/1.1\r\n", b"X: 1\r\n", b"Y: 1\r\n"), (head, b'{"query"')])
     return Attack("slow clients", pieces, slow=True) if source.random() < 0.2 else _mutated(source, words)
 

@@ -165,7 +165,7 @@ async def _ask(address: str, queries: Iterator[str], until: float, latencies: li
     try:
         while time.perf_counter() < until:
             began = time.perf_counter()
-            writer.write(f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            writer.write(f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             await reader.readexactly(int(length[1]) if length else 0)

@@ -61,14 +61,16 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         redoc_url=None,
         lifespan=lifespan,
     )
-    for make_router in ROUTERS:
-        app.include_router(make_router(dispatcher))
+    routers = [make_router(dispatcher) for make_router in ROUTERS]
+    for router in routers:
+        app.include_router(router)
     _add_operations(app, dispatcher)
     _add_problems(app, dispatcher.kb.title)
     _describe(app, with_key=settings.api_key is not None)
     app.router.routes.extend(page_routes())
+    routes = [*app.routes, *(route for router in routers for route in router.routes)]
     headers = security_headers(bool(settings.origins))
-    return Guard(ShortWay(Methods(app), dispatcher), settings, dispatcher, headers)
+    return Guard(ShortWay(Methods(app, routes), dispatcher), settings, dispatcher, headers)
 
 
 def _add_operations(app: FastAPI, dispatcher: Dispatcher) -> None:
@@ -90,7 +92,7 @@ def _add_operations(app: FastAPI, dispatcher: Dispatcher) -> None:
         """Ask a question, and say whether it was answered in time."""
         try:
             async with asyncio.timeout(min(dispatcher.bounds.seconds, READY_IN)):
-                await dispatcher.answer(AnswerRequest(query="owl:Thing", k=1))
+                await dispatcher.answer(AnswerRequest.model_validate({"query": "owl:Thing", "k": 1}))
         except (TimeoutError, Overloaded):
             return problem("busy", *busy)
         return told("ok")

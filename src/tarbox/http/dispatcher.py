@@ -13,9 +13,9 @@ from tarbox.http.metrics import Metrics
 from tarbox.http.replies import Asked, Replies
 from tarbox.http.schemas import AnswerRequest, Language
 from tarbox.http.settings import Bounds
-from tarbox.http.sparql_client import SparqlClient
 from tarbox.service.answering import Answerer
 from tarbox.service.batching import Batcher
+from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,10 +34,10 @@ class Dispatcher:
         self.bounds = bounds
         self.metrics = metrics
         self.replies = Replies(answerer, bounds)
-        self.sparql = SparqlClient(answerer.kb, bounds)
+        self.sparql = BoundedEngine(answerer.kb, EngineLimits(bounds.seconds, bounds.memory, bounds.result))
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
         self._given_up: set[Future[Any]] = set()
-        self._moved = time.monotonic()
+        self._held_since: float | None = None
         self._batcher = Batcher(self.replies.answer_batch, report=metrics.note_batch)
 
     async def answer(self, request: AnswerRequest) -> bytes:
@@ -69,8 +69,10 @@ class Dispatcher:
     def is_stuck(self) -> bool:
         """Whether work that everyone has given up holds the threads for as long again as a reply may take."""
         if not (self._batcher.is_given_up() or self._is_full()):
-            self._moved = time.monotonic()
-        return time.monotonic() - self._moved > self.bounds.seconds
+            self._held_since = None
+        elif self._held_since is None:
+            self._held_since = time.monotonic()
+        return self._held_since is not None and time.monotonic() - self._held_since > self.bounds.seconds
 
     def _is_full(self) -> bool:
         self._given_up = {job for job in self._given_up if not job.done()}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, final
 
-from starlette.applications import Starlette
 from starlette.responses import Response
-from starlette.routing import Match
-from starlette.types import Message, Receive, Scope, Send
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarbox.http.problems import problem
 
@@ -18,8 +18,8 @@ _ANY: Final = frozenset(["GET", "POST"])
 class Methods:
     """An application that answers HEAD as GET without the content, and OPTIONS by itself."""
 
-    def __init__(self, app: Starlette) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+        self._app, self._routes = app, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_head(message: Message) -> None:
@@ -45,7 +45,8 @@ class Methods:
 
     def _allow(self, scope: Scope) -> str:
         """The methods of all routes for an address; empty where there is none."""
-        matching = [each for each in self._app.routes if each.matches(scope)[0] is not Match.NONE]
+        matching = [each for each in self._routes if each.matches(scope)[0] is not Match.NONE]
         found = {method for each in matching for method in getattr(each, "methods", None) or ()}
         found |= _ANY if scope["path"] == "*" else frozenset()
-        return ", ".join(sorted(found | {"HEAD", "OPTIONS"})) if found else ""
+        found |= {"HEAD"} if "GET" in found else set()
+        return ", ".join(sorted(found | {"OPTIONS"})) if found else ""

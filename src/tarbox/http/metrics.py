@@ -1,18 +1,15 @@
 """Counts and times in Prometheus' text format, written by hand: a few figures need no library.
 
-Each worker counts for itself, and writes its samples to a file of its own every second. Whichever worker is asked adds
-up what all have counted, and so does the one that takes the place of another go on from there.
+Each worker counts for itself, and writes what it has to a file of its own every second; whichever is asked adds up all.
+A worker that takes the place of another goes on from its counts.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
@@ -23,11 +20,10 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 _FAMILIES: Final = {
     "tarbox_build_info": ("gauge", "The version that runs."),
-    "tarbox_workers_expected": ("gauge", "Workers that there should be."),
     "tarbox_worker_up": ("gauge", "Whether each worker serves."),
-    "tarbox_workers_lost_total": ("counter", "Workers that were replaced, by reason."),
-    "tarbox_worker_requests_total": ("counter", "Requests answered by each worker."),
     "tarbox_worker_connections": ("gauge", "Open connections of each worker."),
+    "tarbox_worker_requests_total": ("counter", "Requests answered by each worker."),
+    "tarbox_workers_lost_total": ("counter", "Workers that were replaced, by reason."),
     "tarbox_requests_in_flight": ("gauge", "Requests that are worked on."),
     "tarbox_requests_waiting": ("gauge", "Requests that wait for a place."),
     "tarbox_requests_total": ("counter", "Requests answered, by route and status."),
@@ -37,32 +33,6 @@ _FAMILIES: Final = {
     "process_resident_memory_bytes": ("gauge", "Memory that the server holds."),
 }
 Samples: TypeAlias = dict[str, float]
-
-
-@final
-@dataclass(slots=True)
-class _Histogram:
-    """Counts of values up to each edge; the last count is of what lies beyond all of them."""
-
-    edges: tuple[float, ...]
-    counts: Counter[int] = field(default_factory=Counter)
-    total: float = 0.0
-    number: int = 0
-
-    def note(self, value: float) -> None:
-        self.total += value
-        self.number += 1
-        self.counts[bisect_left(self.edges, value)] += 1
-
-    def samples(self, name: str, labels: str = "") -> Iterator[tuple[str, float]]:
-        comma, below = "," if labels else "", 0
-        for place, edge in enumerate(self.edges):
-            below += self.counts[place]
-            yield f'{name}_bucket{{{labels}{comma}le="{edge:g}"}}', below
-        yield f'{name}_bucket{{{labels}{comma}le="+Inf"}}', self.number
-        braces = f"{{{labels}}}" if labels else ""
-        yield f"{name}_sum{braces}", self.total
-        yield f"{name}_count{braces}", self.number
 
 
 @final
@@ -77,28 +47,32 @@ class Metrics:
 
     def __init__(self, version: str, folder: Path | None = None, row: int = 0, board: Board | None = None) -> None:
         self._version, self._folder, self._row, self._board = version, folder, row, board
-        self._before = _read(folder / f"{row}.json", is_up=False) if folder else {}
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._refusals: Counter[str] = Counter()
-        self._seconds: dict[str, _Histogram] = {}
-        self._batches = _Histogram(_SIZES)
+        self._counts = _read(folder / f"{row}.json", is_up=False) if folder else {}
         self.in_flight = self.waiting = 0
         """Requests that are worked on and that wait now; the event loop alone changes these."""
 
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
-        with self._lock:
-            self._requests[route, status] += 1
-            self._seconds.setdefault(route, _Histogram(_SECONDS)).note(seconds)
+        self._count(f'tarbox_worker_requests_total{{worker="{self._row}"}}')
+        self._count(f'tarbox_requests_total{{route="{route}",status="{status}"}}')
+        self._observe("tarbox_request_seconds", f'route="{route}"', _SECONDS, seconds)
 
     def note_refusal(self, kind: str) -> None:
-        with self._lock:
-            self._refusals[kind] += 1
+        self._count(f'tarbox_refusals_total{{kind="{kind}"}}')
 
     def note_batch(self, size: int) -> None:
+        self._observe("tarbox_batch_size", "", _SIZES, size)
+
+    def _count(self, key: str) -> None:
         with self._lock:
-            self._batches.note(size)
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def _observe(self, name: str, labels: str, edges: tuple[float, ...], value: float) -> None:
+        added = *(value <= edge for edge in edges), 1, 1, value
+        with self._lock:
+            for key, more in zip(_keys(name, labels, edges), added, strict=True):
+                self._counts[key] = self._counts.get(key, 0) + more
 
     def workers(self) -> tuple[int, int]:
         """How many workers serve, and how many there should be."""
@@ -115,39 +89,27 @@ class Metrics:
         up = self._board.ready() if self._board else [self._row]
         found = {f'tarbox_build_info{{version="{self._version}"}}': 1.0}
         found |= {f'tarbox_worker_up{{worker="{row}"}}': float(row in up) for row in range(self.workers()[1])}
-        found = _add(found, self._samples())
-        for file in self._folder.glob("[!.]*.json") if self._folder else ():
-            if file.stem != str(self._row):
-                found = _add(found, _read(file, not file.stem.isdigit() or int(file.stem) in up))
-        families: dict[str, list[str]] = {name: [] for name in _FAMILIES}
+        files = self._folder.glob("[!.]*.json") if self._folder else ()
+        others = [file for file in files if file.stem != str(self._row)]
+        told = [_read(file, not file.stem.isdigit() or int(file.stem) in up) for file in others]
+        for part in (self._samples(), *told):
+            found |= {key: found.get(key, 0) + value for key, value in part.items()}
+        lines: dict[str, list[str]] = {name: [] for name in _FAMILIES}
         for key, value in found.items():
-            families[_family(key)].append(f"{key} {value:.12g}\n")
+            lines[_family(key)].append(f"{key} {value:.12g}\n")
         return "".join(
-            f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(families[name])
+            f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines[name])
             for name, (kind, meaning) in _FAMILIES.items()
-            if families[name]
+            if lines[name]
         )
 
     def _samples(self) -> Samples:
         with self._lock:
-            found = _add(self._before, dict(self._counts()))
+            found = dict(self._counts)
         if self._board:
-            found[f'tarbox_worker_connections{{worker="{self._row}"}}'] = self._board.connections()[self._row]
-        return found | {
-            "tarbox_requests_in_flight": self.in_flight,
-            "tarbox_requests_waiting": self.waiting,
-            "process_resident_memory_bytes": resident_bytes(),
-        }
-
-    def _counts(self) -> Iterator[tuple[str, float]]:
-        yield f'tarbox_worker_requests_total{{worker="{self._row}"}}', sum(self._requests.values())
-        for (route, status), number in self._requests.items():
-            yield f'tarbox_requests_total{{route="{route}",status="{status}"}}', number
-        for kind, number in self._refusals.items():
-            yield f'tarbox_refusals_total{{kind="{kind}"}}', number
-        for route, histogram in self._seconds.items():
-            yield from histogram.samples("tarbox_request_seconds", f'route="{route}"')
-        yield from self._batches.samples("tarbox_batch_size")
+            found[f'tarbox_worker_connections{{worker="{self._row}"}}'] = self._board.open[self._row]
+        gauges = {"tarbox_requests_in_flight": self.in_flight, "tarbox_requests_waiting": self.waiting}
+        return found | gauges | {"process_resident_memory_bytes": resident_bytes()}
 
 
 def resident_bytes() -> int:
@@ -177,14 +139,15 @@ def _read(file: Path, is_up: bool) -> Samples:
     return {key: value for key, value in found.items() if is_up or _FAMILIES[_family(key)][0] != "gauge"}
 
 
-def _add(left: Samples, right: Samples) -> Samples:
-    return left | {key: left.get(key, 0) + value for key, value in right.items()}
+@lru_cache(1 << 10)
+def _keys(name: str, labels: str, edges: tuple[float, ...]) -> tuple[str, ...]:
+    """The names of a histogram's buckets, the last for all values, of their number and of their sum."""
+    comma, braces = "," if labels else "", f"{{{labels}}}" if labels else ""
+    buckets = [f'{name}_bucket{{{labels}{comma}le="{edge}"}}' for edge in (*(f"{edge:g}" for edge in edges), "+Inf")]
+    return *buckets, f"{name}_count{braces}", f"{name}_sum{braces}"
 
 
+@lru_cache(1 << 12)
 def _family(key: str) -> str:
-    """
-    >>> _family('tarbox_batch_size_bucket{le="1"}'), _family("tarbox_requests_waiting")
-    ('tarbox_batch_size', 'tarbox_requests_waiting')
-    """
     name = key.partition("{")[0]
     return name if name in _FAMILIES else name.rpartition("_")[0]

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from tarbox.core.errors import (
     NameLookupError,
+    NoSuchFormat,
     NotAnswerable,
     Overloaded,
     QueryError,
@@ -140,6 +141,8 @@ def problem_of(error: TarboxError, title: str = "") -> Response:
                 None,
                 error.candidates,
             )
+        case NoSuchFormat():
+            return problem("not-acceptable", str(error))
         case QueryTooLarge():
             return query_problem("too-large", str(error))
         case QueryError():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache, partial
 from typing import Annotated, Any, Final, final
@@ -16,7 +15,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tarbox.core.errors import NameLookupError, TarboxError
 from tarbox.core.ids import Level, Role
 from tarbox.http.dispatcher import Dispatcher as Desk
-from tarbox.http.kb_page import kb_page
 from tarbox.http.problems import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from tarbox.http.problems import Problem, Refusal, problem, problem_of
 from tarbox.http.replies import encode
@@ -37,6 +35,7 @@ from tarbox.service.class_expressions import CLASS_LISTS, PREDICTED_LISTS, descr
 from tarbox.service.completion import Completion, complete
 from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.explanations import Support
+from tarbox.service.overview import overview
 
 ANSWER_PATH: Final = "/api/answer"
 JSON_TYPE: Final = "application/json"
@@ -71,7 +70,7 @@ def api(desk: Desk) -> APIRouter:
     router = APIRouter(prefix="/api")
     _add_answers(router, desk)
     _add_queries(router, desk)
-    _add_names(router, desk, kb_page(desk.answerer, desk.bounds))
+    _add_names(router, desk)
     _add_concepts(router, desk)
     _add_expressions(router, desk)
     return router
@@ -174,8 +173,9 @@ def _add_queries(router: APIRouter, desk: Desk) -> None:
         return json_reply(await desk.work(drawn, query))
 
 
-def _add_names(router: APIRouter, desk: Desk, kb_content: Mapping[str, Any]) -> None:
-    about = encode(kb_content)
+def _add_names(router: APIRouter, desk: Desk) -> None:
+    limits = {name: getattr(desk.bounds, name) for name in ("query", "sparql", "seconds")} | {"k": MOST_ANSWERS}
+    about = encode(overview(desk.answerer) | {"limits": limits})
 
     @router.get("/kb", response_model=KnowledgeBaseReply, responses=failures(), operation_id="knowledge_base")
     async def knowledge_base() -> Response:

@@ -136,9 +136,8 @@ async def _respond(desk: Desk, parameters: Parameters, accept: str) -> Response:
         headers = {"X-Total-Count": str(total)}
     else:
         check_text(text, desk.bounds.body)
-    reply = await desk.sparql.ask(text, accept, _format(parameters))
-    reply.headers.update(headers)
-    return reply
+    content, media_type = await desk.sparql.ask(text, accept, _format(parameters))
+    return Response(content, headers=headers, media_type=media_type)
 
 
 def _predict(desk: Desk, text: str, least: float) -> tuple[str, int]:

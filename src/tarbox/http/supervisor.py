@@ -1,8 +1,8 @@
 """The process that keeps a server's workers alive (ADR 56).
 
 Workers accept connections themselves, so that nothing waits for this process; it holds a copy of each connection. When
-a worker dies, or does not move any more and is killed, whoever waited for its reply is told so (503), connections where
-nobody waited go to another worker, and a new one takes its place.
+a worker dies, or does not move any more and is killed, whoever waits for its reply is told so (503), connections where
+nobody waits go to another worker, and a new one takes its place.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ from tarbox.http.settings import ServerSettings
 WORKER_MODULE: Final = "tarbox.http.worker"
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
 """Unless the user says otherwise: threads of linear algebra that wait by spinning would take the others' processor."""
-OPENED: Final = b"+"
-CLOSED: Final = b"-"
-READY: Final = b"."
-FAILED: Final = b"!"
+OPENED, CLOSED, READY, FAILED = b"+", b"-", b".", b"!"
 SLOT: Final = struct.Struct("<cI")
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
 _TICK: Final = 0.1
@@ -57,9 +54,8 @@ class WorkerProcess:
     row: int
     process: subprocess.Popen[bytes]
     channel: socket.socket
-    began: float
+    heard: float
     beats: int = 0
-    heard: float = 0.0
     failure: str = ""
     held: dict[int, socket.socket] = field(default_factory=dict)
 
@@ -74,7 +70,7 @@ class Supervisor:
         self._source, self._settings, self._listener, self._report = source, settings, listener, report
         self._selector = selectors.DefaultSelector()
         self._workers: dict[int, WorkerProcess] = {}
-        self._later: dict[int, float] = {}
+        self._due = dict.fromkeys(range(settings.workers), 0.0)
         self._orphans: list[socket.socket] = []
         self._lost = {"died": 0, "hung": 0}
         self._failures = 0
@@ -84,15 +80,14 @@ class Supervisor:
         """Raises what is wrong where no worker can begin."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        slots = self._settings.bounds.connections + 64
         with tempfile.TemporaryFile() as shared, tempfile.TemporaryDirectory(prefix="tarbox-") as folder:
-            shared.truncate(Board.size(self._settings.workers, slots))
+            shared.truncate(Board.size(self._settings.workers, self._settings.slots))
             self._shared, self._folder = shared.fileno(), Path(folder)
-            self._board = Board(self._shared, self._settings.workers, slots)
-            self._later = dict.fromkeys(range(self._settings.workers), 0.0)
+            self._board = Board(self._shared, self._settings.workers, self._settings.slots)
             try:
                 while not self._stopping:
-                    self._start_due()
+                    for row in [row for row, due in self._due.items() if time.monotonic() >= due]:
+                        self._start(row)
                     for key, _ in self._selector.select(_TICK):
                         self._hear(key.data)
                     for worker in list(self._workers.values()):
@@ -103,140 +98,108 @@ class Supervisor:
     def _stop(self, *_: object) -> None:
         self._stopping = True
 
-    def _start_due(self) -> None:
-        for row, due in list(self._later.items()):
-            if time.monotonic() >= due:
-                del self._later[row]
-                self._start(row)
-
     def _start(self, row: int) -> None:
+        del self._due[row]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        told = {
-            "source": str(self._source),
-            "settings": asdict(self._settings),
-            "row": row,
-            "descriptors": [self._listener.fileno(), theirs.fileno(), self._shared],
-            "folder": str(self._folder),
-        }
+        ours.setblocking(False)
+        descriptors = [self._listener.fileno(), theirs.fileno(), self._shared]
+        told = {"source": str(self._source), "folder": str(self._folder), "row": row, "descriptors": descriptors}
+        # -P: as for the server itself, what lies in the working folder is not imported
+        command = [sys.executable, "-P", "-m", WORKER_MODULE]
+        environment = {**ONE_THREAD, **os.environ}
         with theirs:
-            # -P: as for the server itself, what lies in the working folder is not imported
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", WORKER_MODULE],
-                stdin=subprocess.PIPE,
-                pass_fds=told["descriptors"],  # type: ignore[arg-type]
-                env={**ONE_THREAD, **os.environ},
-            )
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=descriptors, env=environment)
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as sink:
-            sink.write(json.dumps(told).encode())
-        ours.setblocking(False)
-        worker = WorkerProcess(row, process, ours, time.monotonic())
-        self._workers[row] = worker
+            sink.write(json.dumps(told | {"settings": asdict(self._settings)}).encode())
+        self._workers[row] = worker = WorkerProcess(row, process, ours, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
-    def _hear(self, worker: WorkerProcess) -> None:
-        """Takes what a worker says: connections it has opened or closed, that it is ready, or why it cannot be."""
+    def _hear(self, worker: WorkerProcess) -> bool:
+        """Takes what a worker says: of connections, that it is ready, or why it cannot be; whether it said anything."""
         try:
             said, descriptors, *_ = socket.recv_fds(worker.channel, 4_096, 1)
         except OSError:
-            return
-        kind = said[:1]
-        if kind in (OPENED, CLOSED):
+            return False
+        if said[:1] in (OPENED, CLOSED):
             _, slot = SLOT.unpack(said)
             if before := worker.held.pop(slot, None):
                 before.close()
             if descriptors:
                 worker.held[slot] = socket.socket(fileno=descriptors[0])
-        elif kind == READY:
-            self._failures = 0
+        elif said[:1] == READY:
             if not self._is_served:
-                self._is_served = True
                 self._report(said[1:].decode())
+            self._is_served, self._failures = True, 0
             self._save()
-            self._place()
-        elif kind == FAILED:
+            self._place_orphans()
+        elif said[:1] == FAILED:
             worker.failure = said[1:].decode()
         else:  # nobody is there any more
             with suppress(subprocess.TimeoutExpired):
                 worker.process.wait(1)
+        return bool(said)
 
     def _check(self, worker: WorkerProcess) -> None:
-        now, beats = time.monotonic(), self._board.beats(worker.row)
+        now, beats = time.monotonic(), self._board.beats[worker.row]
         if worker.process.poll() is not None:
             self._replace(worker, "died")
         elif beats != worker.beats:
             worker.beats, worker.heard = beats, now
-        elif (beats == 0 and now - worker.began > _LOADING) or (beats and self._is_hung(worker, now - worker.heard)):
+        elif now - worker.heard > (self._patience(worker, now - worker.heard) if beats else _LOADING):
             worker.process.kill()
             worker.process.wait()
             self._replace(worker, "hung")
 
-    def _is_hung(self, worker: WorkerProcess, silent: float) -> bool:
-        if silent < _STOPPED:
-            return False
-        with suppress(OSError, IndexError):
-            state = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-            return state in "Tt" or silent > self._settings.bounds.seconds
-        return False
+    def _patience(self, worker: WorkerProcess, silent: float) -> float:
+        """How long a worker may be silent: one that is stopped will not move by itself, a busy one may."""
+        if silent > _STOPPED:
+            with suppress(OSError, IndexError):
+                state = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+                return _STOPPED if state in "Tt" else self._settings.bounds.seconds
+        return self._settings.bounds.seconds
 
     def _replace(self, worker: WorkerProcess, reason: str) -> None:
-        was_ready = worker.beats > 0 or self._board.beats(worker.row) > 0
+        while self._hear(worker):  # what it said before it ended
+            pass
         if not self._is_served:
             raise TarboxError(worker.failure or "the server could not start; what stands above says why")
-        self._lost[reason] += 1
-        self._failures = 0 if was_ready else self._failures + 1
-        pause = min(2.0**self._failures - 1, _LONGEST_PAUSE)
         log.warning("worker %d (process %d) %s %s", worker.row, worker.process.pid, reason, worker.failure)
+        self._lost[reason] += 1
+        self._failures = 0 if self._board.beats[worker.row] else self._failures + 1
+        self._due[worker.row] = time.monotonic() + min(2.0**self._failures - 1, _LONGEST_PAUSE)
         self._release(worker)
-        self._later[worker.row] = time.monotonic() + pause
         self._save()
-        self._start_due()
-        self._place()
+        self._place_orphans()
 
     def _release(self, worker: WorkerProcess) -> None:
         """Tells those who wait for a reply, and keeps the connections of those who do not for another worker."""
-        while self._has_word(worker):
-            self._hear(worker)
         self._selector.unregister(worker.channel)
         worker.channel.close()
         del self._workers[worker.row]
+        lost = problem_bytes("busy", _LOST, self._settings.origins, {"Retry-After": "1"})
         for slot, connection in worker.held.items():
-            state = self._board.state(worker.row, slot)
+            state = self._board.states[worker.row, slot]
             if state == IDLE:
                 self._orphans.append(connection)
                 continue
-            if state == WAITING:
-                with suppress(OSError):
-                    connection.send(
-                        problem_bytes("busy", _LOST, self._settings.origins, {"Retry-After": "1"}), socket.MSG_DONTWAIT
-                    )
-            with suppress(OSError):
+            with suppress(OSError), connection:
+                if state == WAITING:
+                    connection.send(lost, socket.MSG_DONTWAIT)
                 connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
-        self._board.clear(worker.row)
+        self._board.beats[worker.row] = self._board.open[worker.row] = 0
 
-    def _has_word(self, worker: WorkerProcess) -> bool:
-        """Whether a worker that has ended has said something that was not heard."""
-        with suppress(OSError):
-            return bool(worker.channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-        return False
-
-    def _place(self) -> None:
+    def _place_orphans(self) -> None:
         """Gives connections that nobody holds to the worker with the fewest, if any is ready."""
         while self._orphans and (ready := [row for row in self._board.ready() if row in self._workers]):
-            counts, connection = self._board.connections(), self._orphans.pop()
-            least = min(ready, key=counts.__getitem__)
-            with suppress(OSError), connection:
+            least = min(ready, key=lambda row: self._board.open[row])
+            with suppress(OSError), self._orphans.pop() as connection:
                 socket.send_fds(self._workers[least].channel, [OPENED], [connection.fileno()])
 
     def _save(self) -> None:
-        """Writes what `/metrics` says of the workers."""
-        kept: Samples = {
-            f'tarbox_workers_lost_total{{reason="{reason}"}}': count for reason, count in self._lost.items()
-        }
-        kept["tarbox_workers_expected"] = self._settings.workers
-        kept["process_resident_memory_bytes"] = resident_bytes()
-        save_samples(self._folder / "supervisor.json", kept)
+        """Writes what `/metrics` says of the workers that were lost."""
+        kept: Samples = {f'tarbox_workers_lost_total{{reason="{why}"}}': count for why, count in self._lost.items()}
+        save_samples(self._folder / "supervisor.json", kept | {"process_resident_memory_bytes": resident_bytes()})
 
     def _end(self) -> None:
         """Lets the workers finish what they have begun."""
@@ -250,9 +213,8 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()
-            for connection in worker.held.values():
+            for connection in (worker.channel, *worker.held.values()):
                 connection.close()
-            worker.channel.close()
         for connection in self._orphans:
             connection.close()
         self._selector.close()

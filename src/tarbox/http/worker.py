@@ -43,8 +43,7 @@ def main(told: dict[str, Any]) -> None:
     settings = ServerSettings(**{**told["settings"], "bounds": Bounds(**told["settings"]["bounds"])})
     logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
     listener, channel = (socket.socket(fileno=number) for number in told["descriptors"][:2])
-    slots = settings.bounds.connections + 64
-    board, row = Board(told["descriptors"][2], settings.workers, slots), int(told["row"])
+    board, row = Board(told["descriptors"][2], settings.workers, settings.slots), int(told["row"])
     try:
         answerer = open_answerer(told["source"])
         app = create_app(answerer, settings, Metrics(__version__, Path(told["folder"]), row, board))
@@ -97,7 +96,7 @@ class WorkerServer(uvicorn.Server):
     def _beat(self) -> None:
         """Shows that this process moves; one whose threads are stuck does not say so, and is replaced."""
         if not self._app.dispatcher.is_stuck():
-            self._board.beat(self._row)
+            self._board.beats[self._row] += 1
         self._ticks += 1
         if self._ticks % 4 == 0:
             self._app.metrics.save()
@@ -105,8 +104,8 @@ class WorkerServer(uvicorn.Server):
 
     def _accept(self) -> None:
         """Takes a connection; where others have fewer, only what they leave."""
-        counts, loop = self._board.connections(), asyncio.get_running_loop()
-        if counts[self._row] <= min(counts[row] for row in self._board.ready()):
+        loop, open_ = asyncio.get_running_loop(), self._board.open
+        if open_[self._row] <= min(open_[row] for row in self._board.ready()):
             self._take()
             return
         loop.remove_reader(self._listener.fileno())
@@ -141,8 +140,8 @@ class WorkerServer(uvicorn.Server):
             return
         connection.setblocking(False)
         slot = self._free.pop()
-        self._board.mark(self._row, slot, IDLE)
-        self._board.connect(self._row, 1)
+        self._board.states[self._row, slot] = IDLE
+        self._board.open[self._row] += 1
         self._sockets[slot] = connection
         with suppress(OSError):  # the supervisor does not listen: it will not miss what it does not have
             socket.send_fds(self._channel, [SLOT.pack(OPENED, slot)], [connection.fileno()])
@@ -162,14 +161,13 @@ class WorkerServer(uvicorn.Server):
 
     def mark(self, slot: int, state: int) -> None:
         """Shows what becomes of a request."""
-        self._board.mark(self._row, slot, state)
+        self._board.states[self._row, slot] = state
 
     def release(self, slot: int) -> None:
         """Ends a connection, of which the supervisor has a copy."""
         with suppress(OSError):
             self._sockets.pop(slot).shutdown(socket.SHUT_RDWR)
-        self._board.mark(self._row, slot, IDLE)
-        self._board.connect(self._row, -1)
+        self._board.open[self._row] -= 1
         self._free.append(slot)
         with suppress(OSError):
             self._channel.send(SLOT.pack(CLOSED, slot))

@@ -25,6 +25,7 @@ PREDICTED: Final = "predicted"
 ALL_FACTS = "all facts"
 """What a model was trained on, unless facts were held out."""
 T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A", bound="EntityAnswer | ConceptAnswer")
 
 
 @final
@@ -154,8 +155,11 @@ class Answers:
         """Without the first `offset` of each list, known and predicted ones each, and with one status alone."""
         if not offset and status is None:
             return self
-        entities, concepts = (_part(listed, offset, status) for listed in (self.entities, self.concepts))
-        return replace(self, entities=entities, concepts=concepts)
+        return replace(
+            self,
+            entities=_part(self.entities, offset, status),
+            concepts=_part(self.concepts, offset, status),
+        )
 
     @property
     def entity_count(self) -> int:
@@ -229,12 +233,11 @@ def _rows(level: str, answers: Iterable[EntityAnswer | ConceptAnswer]) -> list[d
     return [{"level": level, **asdict(answer)} for answer in answers]
 
 
-def _part(listed: Sequence[T_co], offset: int, status: str | None) -> Sequence[T_co]:
+def _part(listed: Sequence[A], offset: int, status: str | None) -> Sequence[A]:
     """Known answers stand first: the place of the first other is found by halves, since they may be many."""
-    border = bisect_left(listed, True, key=lambda each: each.status != KNOWN)  # type: ignore[attr-defined]
-    known = listed[offset:border] if status != PREDICTED else []
-    predicted = listed[border + offset :] if status != KNOWN else []
-    return known if not predicted else [*known, *predicted]
+    border = bisect_left(listed, True, key=lambda each: each.status != KNOWN)
+    known = listed[offset : border if status != PREDICTED else 0]
+    return known if status == KNOWN else [*known, *listed[border + offset :]]
 
 
 def _end(answer: ConceptAnswer) -> str:

@@ -1,4 +1,4 @@
-"""What `/api/kb` says of the knowledge base: made once, when the server starts."""
+"""What a knowledge base is about, at a glance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from tarbox.core.ids import Role
-from tarbox.http.settings import MOST_ANSWERS, Bounds
 from tarbox.kb.arrays import Places
 from tarbox.kb.terms import from_ntriples
 from tarbox.service.answering import Answerer
@@ -20,8 +19,8 @@ from tarbox.version import __version__
 TOP_SHOWN: Final = 10
 
 
-def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
-    """Title, counts, prefixes, the most frequent relations and concepts, examples, and this server's limits."""
+def overview(answerer: Answerer) -> dict[str, Any]:
+    """Title, counts, prefixes, the most frequent relations and concepts, and examples."""
     kb = answerer.kb
     relations = np.bincount(kb.facts.relations, minlength=len(kb.relations))
     return {
@@ -34,7 +33,6 @@ def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
         "relations": _frequent(kb, Role.RELATION, kb.relations, relations),
         "concepts": _frequent(kb, Role.CONCEPT, kb.concepts, kb.index.instances.entities_of.sizes()),
         "examples": [asdict(example) for example in examples(kb)],
-        "limits": {"query": bounds.query, "sparql": bounds.sparql, "k": MOST_ANSWERS, "seconds": bounds.seconds},
     }
 
 
