@@ -259,7 +259,9 @@ def _no_http(source: random.Random, _: tuple[str, ...]) -> Attack:
 
 
 def _slow(source: random.Random, words: tuple[str, ...]) -> Attack:
-    head = b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    head = (
+        b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    )
     pieces = source.choice([(b"",), (b"GET ",), (b"GET / HTTP/1.1\r\n", b"X: 1\r\n", b"Y: 1\r\n"), (head, b'{"query"')])
     return Attack("slow clients", pieces, slow=True) if source.random() < 0.2 else _mutated(source, words)
 

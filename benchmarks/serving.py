@@ -165,7 +165,9 @@ async def _ask(address: str, queries: Iterator[str], until: float, latencies: li
     try:
         while time.perf_counter() < until:
             began = time.perf_counter()
-            writer.write(f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            writer.write(
+                f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            )
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             await reader.readexactly(int(length[1]) if length else 0)
@@ -236,7 +238,7 @@ def _by_shape(kb: KnowledgeBase, texts: list[str]) -> list[tuple[Query, NDArray[
 def processor_seconds(process: int) -> float:
     """What a process and those that it started have used of the processor so far (Linux)."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    started = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    started = [child for file in Path("/proc").glob(f"{process}/task/*/children") for child in file.read_text().split()]
     own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return own + sum(processor_seconds(int(child)) for child in started)
 

@@ -247,7 +247,8 @@ def test_a_slow_head_on_a_connection_that_was_kept(serve) -> None:  # type: igno
 
 def test_a_slow_body_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
     with serve(ServerSettings(bounds=Bounds(reading=0.4, concurrent=1))) as address:
-        head = b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+        head = b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\n"
+        head += b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(talk, address, head, *[b" "] * 20, pause=0.05)
             time.sleep(0.1)

@@ -175,7 +175,9 @@ def test_another_method(client: httpx.Client, path: str, methods: set[str]) -> N
     check(client.options("/nothing"), 404)
 
 
-@pytest.mark.parametrize("path", ["/", "/api/kb", "/api/answer?query=Person", "/health", "/api/answer?query=Persn", "/x"])
+@pytest.mark.parametrize(
+    "path", ["/", "/api/kb", "/api/answer?query=Person", "/health", "/api/answer?query=Persn", "/x"]
+)
 def test_the_head_of_a_reply_is_that_of_the_whole(client: httpx.Client, path: str) -> None:
     whole, head = client.get(path), client.head(path)
     assert head.status_code == whole.status_code

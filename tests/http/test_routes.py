@@ -87,7 +87,12 @@ def test_a_reply_that_a_client_has_is_not_sent_again(client: httpx.Client) -> No
 
 
 def test_long_replies_are_compressed(client: httpx.Client) -> None:
-    for path in ("/api/answer?query=Person&k=100", "/api/kb", "/", "/sparql?query=SELECT%20*%20%7B%3Fa%20%3Fb%20%3Fc%7D"):
+    for path in (
+        "/api/answer?query=Person&k=100",
+        "/api/kb",
+        "/",
+        "/sparql?query=SELECT%20*%20%7B%3Fa%20%3Fb%20%3Fc%7D",
+    ):
         plain = client.get(path, headers={"Accept-Encoding": "identity"})
         assert "content-encoding" not in plain.headers
         packed = client.get(path, headers={"Accept-Encoding": "gzip"})

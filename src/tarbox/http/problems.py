@@ -128,31 +128,27 @@ def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mappi
     return b"\r\n".join([*lines, *(b"%s: %s" % header for header in reply.raw_headers), b"", bytes(reply.body)])
 
 
-def problem_of(error: TarboxError, title: str = "") -> Response:
+def problem_of(error: TarboxError, title: str = "this knowledge base") -> Response:
     """The reply for an error of a query or a name; other errors say no more than that they are the server's."""
-    match error:
-        case QuerySyntaxError():
-            kind = "not-answerable" if isinstance(error, NotAnswerable) else "syntax"
-            return query_problem(kind, error.reason, error.position, error.candidates)
-        case NameLookupError():
-            return query_problem(
-                "syntax",
-                str(error).replace("this knowledge base", title or "this knowledge base"),
-                None,
-                error.candidates,
-            )
-        case NoSuchFormat():
-            return problem("not-acceptable", str(error))
-        case QueryTooLarge():
-            return query_problem("too-large", str(error))
-        case QueryError():
-            return query_problem("query", str(error))
-        case Overloaded():
-            return problem("busy", str(error), {"Retry-After": "5"})
-        case _:
-            return problem("internal", "The server could not answer; its log says why.")
+    kind = next((_OF_ERRORS[each] for each in type(error).__mro__ if each in _OF_ERRORS), "internal")
+    if isinstance(error, Overloaded):
+        return problem(kind, str(error), {"Retry-After": "5"})
+    if kind == "internal":
+        return problem(kind, "The server could not answer; its log says why.")
+    reason, position, candidates = str(error).replace("this knowledge base", title), None, list[str]()
+    if isinstance(error, QuerySyntaxError):
+        reason, position, candidates = error.reason, error.position, list(error.candidates)
+    elif isinstance(error, NameLookupError):
+        candidates = list(error.candidates)
+    return problem(kind, reason, reason=reason, position=position, candidates=candidates)
 
 
-def query_problem(kind: str, reason: str, position: int | None = None, candidates: Sequence[str] = ()) -> Response:
-    """A problem with the place in the query and what may have been meant."""
-    return problem(kind, reason, reason=reason, position=position, candidates=list(candidates))
+_OF_ERRORS: Final[Mapping[type, str]] = {
+    QuerySyntaxError: "syntax",
+    NotAnswerable: "not-answerable",
+    NameLookupError: "syntax",
+    NoSuchFormat: "not-acceptable",
+    QueryTooLarge: "too-large",
+    QueryError: "query",
+    Overloaded: "busy",
+}

@@ -33,7 +33,7 @@ from tarbox.http.settings import ServerSettings
 WORKER_MODULE: Final = "tarbox.http.worker"
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
 """Unless the user says otherwise: threads of linear algebra that wait by spinning would take the others' processor."""
-OPENED, CLOSED, READY, FAILED = b"+", b"-", b".", b"!"
+OPENED, ADOPTED, CLOSED, READY, FAILED = b"+", b"a", b"-", b".", b"!"
 SLOT: Final = struct.Struct("<cI")
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
 _TICK: Final = 0.1
@@ -49,7 +49,8 @@ log = logging.getLogger("tarbox.supervisor")
 @final
 @dataclass(slots=True)
 class WorkerProcess:
-    """One worker as the supervisor knows it; `held` are copies of its connections, by slot."""
+    """One worker as the supervisor knows it; `held` are copies of its connections, by slot, and `handed` are those of
+    others that it was given and has not taken yet."""
 
     row: int
     process: subprocess.Popen[bytes]
@@ -58,6 +59,7 @@ class WorkerProcess:
     beats: int = 0
     failure: str = ""
     held: dict[int, socket.socket] = field(default_factory=dict)
+    handed: list[socket.socket] = field(default_factory=list)
 
 
 @final
@@ -121,8 +123,10 @@ class Supervisor:
             said, descriptors, *_ = socket.recv_fds(worker.channel, 4_096, 1)
         except OSError:
             return False
-        if said[:1] in (OPENED, CLOSED):
-            _, slot = SLOT.unpack(said)
+        if said[:1] in (OPENED, ADOPTED, CLOSED):
+            kind, slot = SLOT.unpack(said)
+            if kind == ADOPTED:
+                worker.handed.pop(0).close()
             if before := worker.held.pop(slot, None):
                 before.close()
             if descriptors:
@@ -146,7 +150,7 @@ class Supervisor:
             self._replace(worker, "died")
         elif beats != worker.beats:
             worker.beats, worker.heard = beats, now
-        elif now - worker.heard > (self._patience(worker, now - worker.heard) if beats else _LOADING):
+        elif now - worker.heard > self._patience(worker, now - worker.heard):
             worker.process.kill()
             worker.process.wait()
             self._replace(worker, "hung")
@@ -156,8 +160,9 @@ class Supervisor:
         if silent > _STOPPED:
             with suppress(OSError, IndexError):
                 state = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-                return _STOPPED if state in "Tt" else self._settings.bounds.seconds
-        return self._settings.bounds.seconds
+                if state in "Tt":
+                    return _STOPPED
+        return self._settings.bounds.seconds if worker.beats else _LOADING
 
     def _replace(self, worker: WorkerProcess, reason: str) -> None:
         while self._hear(worker):  # what it said before it ended
@@ -187,14 +192,18 @@ class Supervisor:
                 if state == WAITING:
                     connection.send(lost, socket.MSG_DONTWAIT)
                 connection.shutdown(socket.SHUT_RDWR)
+        self._orphans += worker.handed
         self._board.beats[worker.row] = self._board.open[worker.row] = 0
 
     def _place_orphans(self) -> None:
         """Gives connections that nobody holds to the worker with the fewest, if any is ready."""
         while self._orphans and (ready := [row for row in self._board.ready() if row in self._workers]):
             least = min(ready, key=lambda row: self._board.open[row])
-            with suppress(OSError), self._orphans.pop() as connection:
-                socket.send_fds(self._workers[least].channel, [OPENED], [connection.fileno()])
+            try:
+                socket.send_fds(self._workers[least].channel, [ADOPTED], [self._orphans[-1].fileno()])
+            except OSError:  # it has ended too
+                return
+            self._workers[least].handed.append(self._orphans.pop())
 
     def _save(self) -> None:
         """Writes what `/metrics` says of the workers that were lost."""
@@ -213,7 +222,7 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()
-            for connection in (worker.channel, *worker.held.values()):
+            for connection in (worker.channel, *worker.held.values(), *worker.handed):
                 connection.close()
         for connection in self._orphans:
             connection.close()

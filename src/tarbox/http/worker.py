@@ -26,7 +26,7 @@ from tarbox.http.guard import Guard
 from tarbox.http.metrics import Metrics
 from tarbox.http.server import Connection, make_config
 from tarbox.http.settings import Bounds, ServerSettings
-from tarbox.http.supervisor import CLOSED, FAILED, LOG_FORMAT, OPENED, READY, SLOT
+from tarbox.http.supervisor import ADOPTED, CLOSED, FAILED, LOG_FORMAT, OPENED, READY, SLOT
 from tarbox.service.answering import open_answerer
 from tarbox.version import __version__
 
@@ -83,7 +83,10 @@ class WorkerServer(uvicorn.Server):
         loop.add_reader(self._listener.fileno(), self._accept)
         loop.add_reader(self._channel.fileno(), self._hear)
         self._beat()
-        self._channel.send(READY + self._title.encode()[:1_000])
+        try:
+            self._channel.send(READY + self._title.encode()[:1_000])
+        except OSError:  # the supervisor is gone
+            self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         loop = asyncio.get_running_loop()
@@ -118,7 +121,7 @@ class WorkerServer(uvicorn.Server):
 
     def _take(self) -> None:
         with suppress(OSError):
-            self._adopt(self._listener.accept()[0])
+            self._open(self._listener.accept()[0], OPENED)
 
     def _hear(self) -> None:
         """Takes a connection that another worker has left; without a supervisor, there is nothing more to do."""
@@ -129,12 +132,12 @@ class WorkerServer(uvicorn.Server):
         except OSError:
             said, descriptors = b"", []
         if descriptors:
-            self._adopt(socket.socket(fileno=descriptors[0]))
+            self._open(socket.socket(fileno=descriptors[0]), ADOPTED)
         if not said:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
             self.should_exit = True
 
-    def _adopt(self, connection: socket.socket) -> None:
+    def _open(self, connection: socket.socket, kind: bytes) -> None:
         if not self._free:
             connection.close()
             return
@@ -144,7 +147,7 @@ class WorkerServer(uvicorn.Server):
         self._board.open[self._row] += 1
         self._sockets[slot] = connection
         with suppress(OSError):  # the supervisor does not listen: it will not miss what it does not have
-            socket.send_fds(self._channel, [SLOT.pack(OPENED, slot)], [connection.fileno()])
+            socket.send_fds(self._channel, [SLOT.pack(kind, slot)], [connection.fileno()])
         loop = asyncio.get_running_loop()
         task: asyncio.Task[Any] = loop.create_task(
             loop.connect_accepted_socket(lambda: self._connect(slot), connection)

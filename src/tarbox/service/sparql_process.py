@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pyoxigraph import RdfFormat
 from pyoxigraph import Store as Engine
+
 from tarbox.core.errors import NoSuchFormat, QuerySyntaxError, TarboxError
 from tarbox.query.sparql_results import choose_format, formats_of, is_graph, put_query, write_results
 
