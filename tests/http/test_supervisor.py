@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from types import ModuleType
 
@@ -87,17 +88,20 @@ def test_a_connection_where_nobody_waits_survives_its_worker(served: tuple[str, 
     address, process = served
     host, port = address.removeprefix("http://").split(":")
 
-    def ask(connection: socket.socket) -> bytes:
-        connection.sendall(f"GET {ASKED} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        return connection.recv(1 << 16)
+    def ask(connection: HTTPConnection) -> int:
+        connection.request("GET", ASKED)
+        with connection.getresponse() as reply:
+            assert reply.read()
+        return reply.status
 
-    held = [socket.create_connection((host, int(port)), timeout=60) for _ in range(4)]
-    assert {ask(connection)[:12] for connection in held} == {b"HTTP/1.1 200"}
+    held = [HTTPConnection(host, int(port), timeout=60) for _ in range(4)]
+    assert {ask(connection) for connection in held} == {200}
     for worker in children(process.pid):
         os.kill(worker, signal.SIGKILL)
     for connection in held:
-        with connection:
-            assert ask(connection)[:12] == b"HTTP/1.1 200"
+        connection.auto_open = 0  # the same connection, or none
+        assert ask(connection) == 200
+        connection.close()
     until(lambda: workers(address) == 2)
 
 
