@@ -109,8 +109,8 @@ def is_whole(address: str) -> bool:
     """Whether every worker serves, and a question is answered, also one in SPARQL."""
     with suppress(OSError, ValueError):
         asked = f"{address}/sparql?query={quote('ASK {}')}"
-        is_ok = json.load(urlopen(f"{address}/ready", timeout=1))["status"] == "ok"
-        return is_ok and urlopen(asked, timeout=5).status == 200
+        is_ok: bool = json.load(urlopen(f"{address}/ready", timeout=1))["status"] == "ok"
+        return is_ok and bool(urlopen(asked, timeout=5).status == 200)
     return False
 
 
@@ -146,8 +146,8 @@ def main() -> None:
         while not is_whole(address):
             time.sleep(0.1)
         for number in (signal.SIGKILL, signal.SIGSTOP):
-            for process in processes(outermost.pid)[1:]:  # and what takes their places
-                name = role(process)
+            for name, place in [("sparql_process", 0), *(("worker", row) for row in range(chosen.workers))]:
+                process = [each for each in processes(outermost.pid) if role(each) == name][place]
                 heard, took = asyncio.run(strike(address, process, number, chosen.clients))
                 fine = not heard.broken and not heard.silent and set(heard.statuses) <= {200, 503} and took <= WHOLE
                 passed &= fine

@@ -47,7 +47,7 @@ class Outcome:
 
     def failures(self) -> int:
         """How many replies say that the server made a mistake."""
-        return sum(number for (_, status), number in self.statuses.items() if status == 500)
+        return sum(number for (_, status), number in self.statuses.items() if status >= 500 and status != 503)
 
 
 def attacks(count: int, seed: int = 0, words: tuple[str, ...] = WORDS) -> Iterator[Attack]:
@@ -233,6 +233,7 @@ def _parameters(source: random.Random, words: tuple[str, ...]) -> Attack:
             f"/api/concepts/{value}",
             f"/{value}",
             f"/sparql?query={value}&format={value}",
+            f"/api/answer?query={source.choice(words)}&offset={value}&status={value}",
             "/api/concepts/" + "%2e%2e/" * 50,
         ]
     )
@@ -244,7 +245,7 @@ def _no_http(source: random.Random, _: tuple[str, ...]) -> Attack:
         [
             source.randbytes(200),
             b"GET / HTTP/9.9\r\n\r\n",
-            b"GET /api/kb HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+            b"GET /api/kb HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
             b"GET /api/kb HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
             b"POST /api/answer HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\n",
             b"POST /api/answer HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",

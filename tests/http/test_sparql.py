@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import doctest
 import http.server
 import io
 import re
@@ -406,5 +407,18 @@ def test_transcripts_of_the_page(address: str, command: str, shown: str) -> None
     assert printed.replace("\r", "").strip() == shown.strip()
 
 
+@pytest.mark.parametrize("session", re.findall(r"```python\n(>>> .*?)```", PAGE, re.DOTALL))
+def test_python_of_the_page(address: str, session: str) -> None:
+    text = session.replace("http://localhost:8000", address)
+    test = doctest.DocTestParser().get_doctest(text, {}, "docs/http.md", None, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runner = doctest.DocTestRunner()
+        runner.run(test)
+    assert runner.tries > 3
+    assert runner.failures == 0
+
+
 def test_the_page_has_transcripts() -> None:
+    assert len(re.findall(r"```python\n>>> ", PAGE)) == 2
     assert len([command for command, _ in TRANSCRIPTS if "/sparql" in command]) >= 4

@@ -146,12 +146,19 @@ def _predict(desk: Desk, text: str, least: float) -> tuple[str, int]:
     They have `degree` and `status` beside the variable selected; the engine writes them in any format.
     """
     selected = desk.replies.read_selection(text)
-    most = desk.bounds.rows if selected.limit is None else min(selected.limit, desk.bounds.rows)
-    found = desk.answerer.answer_many([Question(selected.query, selected.offset + most, min_degree=least)])[0]
+    rows, offset = desk.bounds.rows, selected.offset
+    is_sifted = bool(selected.condition or selected.order)  # then the engine takes the part that is asked for
+    most = rows if selected.limit is None else min(selected.limit, rows)
+    reach = rows if is_sifted else offset + most
+    found = desk.answerer.answer_many([Question(selected.query, reach, min_degree=least)])[0]
     names = [f"?{name}" + "_1" * (name == selected.variable) for name in ("degree", "status")]
     variables = " ".join([f"?{selected.variable}", *names])
-    rows = "\n".join(
+    shown = " ".join(f"?{name}" for name in selected.selected) if len(selected.selected) > 1 else variables
+    listed = "\n".join(
         f'({answer.iri} "{float(answer.degree)!r}"^^<{XSD}double> "{answer.status}")'
-        for answer in found.entities[selected.offset :][:most]
+        for answer in found.entities[0 if is_sifted else offset :][: rows if is_sifted else most]
     )
-    return f"SELECT {variables} {{ VALUES ({variables}) {{ {rows} }} }}", found.entity_count
+    condition = f" FILTER({selected.condition})" if selected.condition else ""
+    order = f" ORDER BY{selected.order}" if selected.order else ""
+    part = f" OFFSET {offset} LIMIT {most}" if is_sifted else ""
+    return f"SELECT {shown} {{ VALUES ({variables}) {{ {listed} }}{condition} }}{order}{part}", found.entity_count
