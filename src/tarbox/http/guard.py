@@ -27,7 +27,7 @@ from tarbox.http.problems import PROBLEM_OF, problem
 from tarbox.http.settings import ServerSettings
 
 PROTECTED: Final = ("/api/", "/sparql", "/metrics")
-REMEMBERED: Final = ("/api/", "/sparql")
+TAGGED: Final = ("/api/", "/sparql")
 """What depends on the request and the knowledge base alone: a client that has the reply need not get it again."""
 UNQUEUED: Final = frozenset(["/health", "/ready", "/metrics"])
 EXPOSED: Final = b"ETag, Retry-After, WWW-Authenticate, X-Total-Count"
@@ -154,7 +154,7 @@ class Guard:
 
     def _remembered(self, scope: Scope, headers: Headers) -> Response | None:
         """304 where the client has the reply already: it is the same for the same request, as long as this serves."""
-        if scope["method"] not in ("GET", "HEAD") or not scope["path"].startswith(REMEMBERED):
+        if scope["method"] not in ("GET", "HEAD") or not scope["path"].startswith(TAGGED):
             return None
         asked = b"\n".join([scope["raw_path"], scope["query_string"], headers.get("accept", "").encode()])
         scope["tarbox.tag"] = tag = f'W/"{self._settings.tag}-{blake2b(asked, digest_size=8).hexdigest()}"'

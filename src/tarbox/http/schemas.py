@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tarbox.http.problems import Problem
 from tarbox.http.settings import MOST_ANSWERS, MOST_SKIPPED, Bounds
-from tarbox.service.answers import AnswerCounts, Answers
+from tarbox.service.answers import AnswerCounts, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.concept_pages import ConceptLine
 from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.examples import Example
@@ -103,48 +103,21 @@ class CountsItem(CountsByKind):
     less_likely: CountsByKind
 
 
+_ENTITY = EntityAnswer(f"<{_NS}YannLeCun>", "Yann LeCun")
+_CONCEPT = ConceptAnswer(f"<{_NS}TuringLaureate>", "Turing Award laureate", 1.0, "known", 0.57, 0.57)
+_ENGLISH = "everything that is interested in something that Geoffrey Hinton investigates and Google uses"
+_SAID = {"canonical": FIGURE_1, "english": _ENGLISH}
+_EXAMPLE = Answers(FIGURE_1, [_ENTITY], [_CONCEPT], AnswerCounts(7), AnswerCounts(21), _SAID).to_json()
+_EXAMPLE["entities"][0]["name"], _EXAMPLE["concepts"][0]["name"] = "YannLeCun", "TuringLaureate"
+
+
 class AnswerReply(BaseModel):
     """Both lists of answers, the known first. The counts are of all there are, also where fewer are listed.
 
     `known_count` and `predicted_count` are of entities; `entity_count` and `concept_count` are of both together.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": FIGURE_1,
-                    "canonical": FIGURE_1,
-                    "english": "everything that is interested in something that Geoffrey Hinton investigates and "
-                    "Google uses",
-                    "entities": [
-                        {
-                            "iri": f"<{_NS}YannLeCun>",
-                            "label": "Yann LeCun",
-                            "name": "YannLeCun",
-                            "degree": 1.0,
-                            "status": "known",
-                        }
-                    ],
-                    "concepts": [
-                        {
-                            "iri": f"<{_NS}TuringLaureate>",
-                            "label": "Turing Award laureate",
-                            "name": "TuringLaureate",
-                            "degree": 1.0,
-                            "status": "known",
-                            "coverage": 0.57,
-                            "specificity": 0.57,
-                        }
-                    ],
-                    "entity_count": 7,
-                    "concept_count": 21,
-                    **Answers("", [], [], AnswerCounts(7), AnswerCounts(21)).count(),
-                    "milliseconds": 1.2,
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "milliseconds": 1.2}]})
     query: str
     canonical: str = Field(description="The query in Manchester syntax with short names.")
     english: str
