@@ -163,17 +163,18 @@ def _process(program: str, *arguments: str, log: IO[str] | None = None) -> Itera
             process.wait()
 
 
-async def _ask(address: str, queries: Iterator[str], until: float, latencies: list[float]) -> int:
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _ask(streams: Streams, queries: Iterator[str], until: float, latencies: list[float]) -> int:
     """One client: asks over a connection that it keeps, as long as there is time; returns how often it failed."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = streams
     failures = 0
     try:
         while time.perf_counter() < until:
             began = time.perf_counter()
-            writer.write(
-                f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-            )
+            asked = f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            writer.write(asked.encode())
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             await reader.readexactly(int(length[1]) if length else 0)
@@ -187,10 +188,14 @@ async def _ask(address: str, queries: Iterator[str], until: float, latencies: li
 
 
 async def load(address: str, texts: list[str], clients: int, seconds: float) -> Load:
+    """What so many clients get in so many seconds, once all are connected."""
     latencies: list[float] = []
-    began = time.perf_counter()
+    host, _, port = address.removeprefix("http://").partition(":")
+    opened = await asyncio.gather(*(asyncio.open_connection(host, int(port)) for _ in range(clients)))
     starts = [cycle([*texts[at:], *texts[:at]]) for at in range(0, clients * 7, 7)]
-    failed = await asyncio.gather(*(_ask(address, start, began + seconds, latencies) for start in starts))
+    began = time.perf_counter()
+    asking = zip(opened, starts, strict=True)
+    failed = await asyncio.gather(*(_ask(streams, start, began + seconds, latencies) for streams, start in asking))
     return Load(clients, len(latencies), time.perf_counter() - began, tuple(latencies), sum(failed))
 
 

@@ -53,7 +53,8 @@ def main(told: dict[str, Any]) -> None:
     gc.collect()
     gc.freeze()  # what is loaded stays: no need to look through it again and again
     sys.setswitchinterval(SWITCH)
-    channel.setblocking(False)
+    for each in (channel, listener):  # another worker may have taken the connection already
+        each.setblocking(False)
     WorkerServer(app, settings, listener, channel, (board, row), answerer.kb.title).run()
 
 
