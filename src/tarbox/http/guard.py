@@ -125,7 +125,7 @@ class Guard:
         host = headers.get("host", "")
         name = (host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]).lower()
         if self._hosts is not None and name not in self._hosts:
-            return problem("host", f"No {name or 'Host'!r} here: allow it with --allow-host.", _CLOSE)
+            return problem("host", f"This server is not called {name!r}; --allow-host gives it a name.", _CLOSE)
         key = self._settings.api_key
         guarded = scope["path"].startswith(PROTECTED) and scope["method"] != "OPTIONS"
         if key is not None and guarded and not _same(given_key(headers), key):
