@@ -17,6 +17,8 @@ with warnings.catch_warnings():
 OPERATIONS = [
     ("/api/answer", "get"),
     ("/api/answer", "post"),
+    ("/api/answers", "post"),
+    ("/ready", "get"),
     ("/api/explain", "get"),
     ("/api/drawing", "get"),
     ("/api/search", "get"),
@@ -33,7 +35,7 @@ OPERATIONS = [
     ("/sparql", "get"),
     ("/sparql", "post"),
 ]
-SILENT = {"/api/kb", "/health", "/metrics"}  # nothing can be wrong with a request that says nothing
+SILENT = {"/api/kb", "/health", "/metrics", "/ready"}  # nothing can be wrong with a request that says nothing
 CASES = [
     (path, method, mode)
     for path, method in OPERATIONS

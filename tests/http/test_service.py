@@ -166,11 +166,13 @@ def test_wrong_questions_do_not_spoil_the_right_ones(answerer: Answerer, kb: Kno
     from tarbox.http.dispatcher import Dispatcher
     from tarbox.http.metrics import Metrics
     from tarbox.http.replies import Asked
+    from tarbox.http.schemas import AnswerRequest
     from tarbox.http.settings import Bounds
 
     dispatcher = Dispatcher(answerer, Bounds(), Metrics("0"))
     nowhere = kb.parse("SELECT ?x { ?x a <urn:nothing> }", sparql=True)
-    batch = [Asked("Person", None, 1, 0.0), Asked("Persn", None, 1, 0.0), Asked("x", nowhere, 1, 0.0)]
+    asked = [("Person", None), ("Persn", None), ("x", nowhere)]
+    batch = [Asked(AnswerRequest.model_validate({"query": text, "k": 1}), query, 0.0) for text, query in asked]
     found = dispatcher.replies.answer_batch(batch)
     assert [type(outcome).__name__ for outcome in found] == ["bytes", "QuerySyntaxError", "UnknownName"]
     dispatcher.close()

@@ -84,7 +84,8 @@ def attribute_rows(rows: Iterable[tuple[int, str, str]]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, ATTRIBUTES, strict=True)], schema=ATTRIBUTES)
 
 
-NOTHING = batch([], [], [])
+# of no list: pyarrow would import pandas for it, a quarter of a second for every command
+NOTHING = pa.record_batch([pa.nulls(0, field.type) for field in STATEMENTS], schema=STATEMENTS)
 
 
 def in_blocks(statements: Iterable[tuple[str, str, str]]) -> Iterator[pa.RecordBatch]:

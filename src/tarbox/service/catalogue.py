@@ -241,7 +241,7 @@ class Catalogue:
         return thing.iri, thing.label, self._name(role, thing.iri)
 
     def _name(self, role: Role, iri: str) -> str:
-        return self.kb.resolver.write(role, from_ntriples(iri))
+        return self.kb.naming.write(role, from_ntriples(iri))
 
     def _item(self, role: Role, row: int, count: int | None = None) -> CardItem:
         return CardItem(*self._names(role, row), int(self.kb.uses[role][row]) if count is None else count)

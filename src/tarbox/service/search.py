@@ -74,5 +74,5 @@ def _corrected(kb: KnowledgeBase, text: str, roles: list[Role]) -> dict[Role, st
 
 def _result(kb: KnowledgeBase, role: Role, match: NameMatch) -> SearchResult:
     thing = kb.things(role).at(match.id)
-    name = kb.resolver.write(role, from_ntriples(thing.iri))
+    name = kb.naming.write(role, from_ntriples(thing.iri))
     return SearchResult(thing.iri, thing.label, name, role, int(kb.uses[role][match.id]), match.name)

@@ -1,4 +1,4 @@
-"""What `/api/kb` says of the knowledge base: made once, when the server starts."""
+"""What a knowledge base is about, at a glance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from tarbox.core.ids import Role
-from tarbox.http.settings import MOST_ANSWERS, Bounds
 from tarbox.service.answering import Answerer
 from tarbox.service.examples import examples
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -15,8 +14,8 @@ from tarbox.version import __version__
 TOP_SHOWN: Final = 10
 
 
-def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
-    """Title, counts, prefixes, the most frequent relations and concepts, examples, and this server's limits."""
+def overview(answerer: Answerer) -> dict[str, Any]:
+    """Title, counts, prefixes, the most frequent relations and concepts, and examples."""
     kb = answerer.kb
     return {
         "title": kb.title,
@@ -28,7 +27,6 @@ def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
         "relations": _frequent(kb, Role.RELATION),
         "concepts": _frequent(kb, Role.CONCEPT),
         "examples": [asdict(example) for example in examples(kb)],
-        "limits": {"query": bounds.query, "sparql": bounds.sparql, "k": MOST_ANSWERS, "seconds": bounds.seconds},
     }
 
 
