@@ -27,7 +27,7 @@ _SHORT: Final = 3  # letters: what is shorter is a part of too many words
 _WORDS: Final = 4
 _BLOCK: Final = 1 << 16
 _USES: Final = 1 << 40
-_SEPARATORS: Final = r"[\s_\-:/,;.()\[\]{}'\"<>]+"
+_SEPARATORS: Final = r"[\s_\-:/,;.()\[\]{}'\"<>\x{2010}-\x{201f}]+"
 Signatures = NDArray[np.uint64]
 
 
