@@ -47,7 +47,7 @@ class Outcome:
 
     def failures(self) -> int:
         """How many replies say that the server made a mistake."""
-        return sum(number for (_, status), number in self.statuses.items() if status == 500)
+        return sum(number for (_, status), number in self.statuses.items() if status >= 500 and status != 503)
 
 
 def attacks(count: int, seed: int = 0, words: tuple[str, ...] = WORDS) -> Iterator[Attack]:
@@ -104,11 +104,11 @@ async def _write(writer: asyncio.StreamWriter, attack: Attack) -> None:
 
 
 def _get(path: str) -> tuple[bytes, ...]:
-    return (f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode(),)
+    return (f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(),)
 
 
 def _post(path: str, body: bytes, media_type: str = "application/json") -> tuple[bytes, ...]:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {media_type}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {media_type}\r\n"
     return (f"{head}Content-Length: {len(body)}\r\n\r\n".encode(), body)
 
 
@@ -233,6 +233,7 @@ def _parameters(source: random.Random, words: tuple[str, ...]) -> Attack:
             f"/api/concepts/{value}",
             f"/{value}",
             f"/sparql?query={value}&format={value}",
+            f"/api/answer?query={source.choice(words)}&offset={value}&status={value}",
             "/api/concepts/" + "%2e%2e/" * 50,
         ]
     )
@@ -244,7 +245,7 @@ def _no_http(source: random.Random, _: tuple[str, ...]) -> Attack:
         [
             source.randbytes(200),
             b"GET / HTTP/9.9\r\n\r\n",
-            b"GET /api/kb HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+            b"GET /api/kb HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
             b"GET /api/kb HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
             b"POST /api/answer HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\n",
             b"POST /api/answer HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
@@ -259,7 +260,9 @@ def _no_http(source: random.Random, _: tuple[str, ...]) -> Attack:
 
 
 def _slow(source: random.Random, words: tuple[str, ...]) -> Attack:
-    head = b"POST /api/answer HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    head = (
+        b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    )
     pieces = source.choice([(b"",), (b"GET ",), (b"GET / HTTP/1.1\r\n", b"X: 1\r\n", b"Y: 1\r\n"), (head, b'{"query"')])
     return Attack("slow clients", pieces, slow=True) if source.random() < 0.2 else _mutated(source, words)
 

@@ -2,6 +2,7 @@
 
     python benchmarks/serving.py demo/academia                    # load with 1, 8 and 32 clients, then kill -9
     python benchmarks/serving.py demo/academia --loading          # how long it takes until it answers
+    python benchmarks/serving.py demo/academia --clients 64,200   # throughput with many clients against that with fewer
     python benchmarks/serving.py demo/academia --hostile 10000    # hostile requests: does it answer, does memory stay
 
 The path is a store or a run. The server is a process of its own on loopback; clients and the floor run here, in
@@ -23,6 +24,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +32,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Final, final
+from typing import IO, Final, final
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -87,6 +89,8 @@ THREADS: Final = "OMP_NUM_THREADS"
 BATCH: Final = 32
 K: Final = 10
 BAR: Final = 0.7
+CROWDED: Final = 0.9
+"""The least share of the throughput of a few clients that many together have."""
 LOADED: Final = 2.0
 TURNS: Final = 7
 SOUND: Final = 1.15
@@ -136,16 +140,18 @@ def questions(kb: KnowledgeBase, count: int, seed: int = 0) -> list[str]:
     return list(found)
 
 
-def server(path: Path, port: int = 0) -> AbstractContextManager[tuple[str, subprocess.Popen[str]]]:
-    """A server in a process of its own, and its address."""
-    return _process(PROGRAM, str(path), "--port", str(port))
+def server(
+    path: Path, port: int = 0, log: IO[str] | None = None
+) -> AbstractContextManager[tuple[str, subprocess.Popen[str]]]:
+    """A server in a process of its own, and its address; what it says of mistakes goes to `log`."""
+    return _process(PROGRAM, str(path), "--port", str(port), log=log)
 
 
 @contextmanager
-def _process(program: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def _process(program: str, *arguments: str, log: IO[str] | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     command = [sys.executable, "-c", program, *arguments]
     usual = {name: value for name, value in os.environ.items() if name != THREADS}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=usual) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=usual) as process:
         assert process.stdout is not None
         found = re.search(r"http://[\d.:]+", process.stdout.readline())
         if found is None:
@@ -157,15 +163,18 @@ def _process(program: str, *arguments: str) -> Iterator[tuple[str, subprocess.Po
             process.wait()
 
 
-async def _ask(address: str, queries: Iterator[str], until: float, latencies: list[float]) -> int:
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _ask(streams: Streams, queries: Iterator[str], until: float, latencies: list[float]) -> int:
     """One client: asks over a connection that it keeps, as long as there is time; returns how often it failed."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = streams
     failures = 0
     try:
         while time.perf_counter() < until:
             began = time.perf_counter()
-            writer.write(f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            asked = f"GET /api/answer?k={K}&query={quote(next(queries))} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            writer.write(asked.encode())
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             await reader.readexactly(int(length[1]) if length else 0)
@@ -179,10 +188,14 @@ async def _ask(address: str, queries: Iterator[str], until: float, latencies: li
 
 
 async def load(address: str, texts: list[str], clients: int, seconds: float) -> Load:
+    """What so many clients get in so many seconds, once all are connected."""
     latencies: list[float] = []
-    began = time.perf_counter()
+    host, _, port = address.removeprefix("http://").partition(":")
+    opened = await asyncio.gather(*(asyncio.open_connection(host, int(port)) for _ in range(clients)))
     starts = [cycle([*texts[at:], *texts[:at]]) for at in range(0, clients * 7, 7)]
-    failed = await asyncio.gather(*(_ask(address, start, began + seconds, latencies) for start in starts))
+    began = time.perf_counter()
+    asking = zip(opened, starts, strict=True)
+    failed = await asyncio.gather(*(_ask(streams, start, began + seconds, latencies) for streams, start in asking))
     return Load(clients, len(latencies), time.perf_counter() - began, tuple(latencies), sum(failed))
 
 
@@ -236,7 +249,7 @@ def _by_shape(kb: KnowledgeBase, texts: list[str]) -> list[tuple[Query, NDArray[
 def processor_seconds(process: int) -> float:
     """What a process and those that it started have used of the processor so far (Linux)."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    started = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    started = [child for file in Path("/proc").glob(f"{process}/task/*/children") for child in file.read_text().split()]
     own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return own + sum(processor_seconds(int(child)) for child in started)
 
@@ -266,6 +279,40 @@ def compare(path: Path, seconds: float) -> bool:
     return BAR <= ratio <= SOUND
 
 
+def crowd(path: Path, counts: list[int], seconds: float) -> bool:
+    """Prints the throughput of each number of clients, in turns; returns whether more have as much as the first."""
+    texts = questions(open_answerer(path).kb, 500)
+    loads: dict[int, list[Load]] = {count: [] for count in counts}
+    with server(path) as (address, process):
+        asyncio.run(load(address, texts, counts[0], 2.0))
+        for _ in range(TURNS):
+            for count in counts:
+                used = processor_seconds(process.pid)
+                found = asyncio.run(load(address, texts, count, seconds / TURNS))
+                each = (processor_seconds(process.pid) - used) / max(found.requests, 1)
+                loads[count].append(replace(found, processor=each))
+    fewest = [found.rate for found in loads[counts[0]]]
+    ratios = {count: np.median([a.rate / b for a, b in zip(loads[count], fewest, strict=True)]) for count in counts}
+    for count in counts:
+        print(f"{_together(loads[count])}   {ratios[count]:.2f} of {counts[0]}", flush=True)
+    failed = sum(found.failures for turns in loads.values() for found in turns)
+    met = all(ratio >= CROWDED for ratio in ratios.values()) and not failed
+    print(f"bar           {CROWDED} of {counts[0]} clients, none refused: {'met' if met else 'missed'}")
+    return met
+
+
+def _together(loads: list[Load]) -> Load:
+    """What the same number of clients measured in several turns."""
+    return Load(
+        loads[0].clients,
+        sum(found.requests for found in loads),
+        sum(found.seconds for found in loads),
+        tuple(latency for found in loads for latency in found.latencies),
+        sum(found.failures for found in loads),
+        float(np.median([found.processor for found in loads])),
+    )
+
+
 def _take_turns(answerer: Answerer, texts: list[str], served: tuple[str, int], clients: int, seconds: float) -> float:
     """The median ratio of throughputs; prints it with its range and what the clients saw."""
     floors, loads = list[tuple[float, float]](), list[Load]()
@@ -276,14 +323,7 @@ def _take_turns(answerer: Answerer, texts: list[str], served: tuple[str, int], c
         loads.append(replace(found, processor=(processor_seconds(served[1]) - used) / max(found.requests, 1)))
     ratios = [found.rate / rate for found, (rate, _) in zip(loads, floors, strict=True)]
     by_processor = [each / found.processor for found, (_, each) in zip(loads, floors, strict=True)]
-    whole = Load(
-        clients,
-        sum(found.requests for found in loads),
-        sum(found.seconds for found in loads),
-        tuple(latency for found in loads for latency in found.latencies),
-        sum(found.failures for found in loads),
-        float(np.median([found.processor for found in loads])),
-    )
+    whole = _together(loads)
     rate, each = np.median([rate for rate, _ in floors]), np.median([each for _, each in floors])
     print(
         f"{whole}\n{'':14}floor {rate:,.0f}/s, {each * 1e6:.0f} us CPU; of the floor: {np.median(ratios):.2f} ", end=""
@@ -344,7 +384,7 @@ def withstand(path: Path, count: int) -> bool:
     words += tuple(kb.resolver.write(Role.RELATION, iri) for iri in islice(kb.facts.vocabulary.relations, 5))
     text = questions(kb, 1)[0]
     failures, held, sizes = 0, 0, list[float]()
-    with server(path) as (address, _):
+    with tempfile.TemporaryFile("w+") as log, server(path, log=log) as (address, _):
         for lot in range(10):
             outcome = asyncio.run(launch(address, attacks(count // 10, seed=lot, words=words), together=48))
             failures += outcome.failures()
@@ -354,10 +394,14 @@ def withstand(path: Path, count: int) -> bool:
             sizes.append(resident(address))
             sent = (lot + 1) * (count // 10)
             print(f"{sent:6,} sent   {sizes[-1]:6.0f} MB   honest {taken:6.1f} ms   {outcome}", flush=True)
+        log.seek(0)
+        tracebacks = log.read().count("Traceback")
     flat = sizes[-1] - sizes[1] < 0.1 * sizes[1]
     verdict = "flat" if flat else "GROWS"
-    print(f"{failures} mistakes of the server; {held} of 10 honest questions answered; memory {verdict}")
-    return failures == 0 and held == 10 and flat
+    print(
+        f"{failures} mistakes of the server, {tracebacks} tracebacks; {held} of 10 honest questions; memory {verdict}"
+    )
+    return failures == 0 == tracebacks and held == 10 and flat
 
 
 def resident(address: str) -> float:
@@ -374,6 +418,7 @@ def main() -> None:
         "--seconds", type=float, default=7.0, help="how long each measurement takes, floor and server each"
     )
     parser.add_argument("--loading", action="store_true", help="measure loading instead")
+    parser.add_argument("--clients", help="numbers of clients to compare instead, such as 64,200")
     parser.add_argument("--hostile", type=int, metavar="COUNT", help="send so many hostile requests instead")
     chosen = parser.parse_args()
     if (
@@ -382,6 +427,8 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, THREADS: "1"})
     if chosen.loading:
         passed = measure_loading(chosen.path)
+    elif chosen.clients:
+        passed = crowd(chosen.path, [int(count) for count in chosen.clients.split(",")], chosen.seconds)
     elif chosen.hostile:
         passed = withstand(chosen.path, chosen.hostile)
     else:

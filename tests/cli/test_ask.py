@@ -100,7 +100,7 @@ def test_any_sparql_is_answered_by_a_store(academia: Path, tmp_path: Path) -> No
     listed = put("--json", "--file", tmp_path / "queries.rq")
     assert [sorted(json.loads(line))[:2] for line in listed.stdout.splitlines()] == [
         ["boolean", "head"],
-        ["concepts", "counts"],
+        ["canonical", "concept_count"],
         ["head", "results"],
     ]
     assert listed.returncode == 3

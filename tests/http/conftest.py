@@ -14,7 +14,6 @@ import pytest
 from tarbox.http.app import create_app
 from tarbox.http.server import bind, make_server
 from tarbox.http.settings import ServerSettings
-from tarbox.http.worker_client import WorkerClient
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
 from tarbox.kb.reasoning.inference import InferenceMode
@@ -58,11 +57,9 @@ def serve(answerer: Answerer) -> Serve:
     """Serves an answerer while a `with` block runs, and gives the address."""
 
     @contextmanager
-    def serving(
-        settings: ServerSettings | None = None, by: Answerer | None = None, worker: WorkerClient | None = None
-    ) -> Iterator[str]:
+    def serving(settings: ServerSettings | None = None, by: Answerer | None = None) -> Iterator[str]:
         chosen = settings or ServerSettings(port=0)
-        server = make_server(create_app(by or answerer, chosen, worker), chosen)
+        server = make_server(create_app(by or answerer, chosen), chosen)
         listener = bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -16,6 +17,8 @@ import pytest
 
 from tarbox.core.ids import Role
 from tarbox.http.dispatcher import THREADS
+from tarbox.http.guard import Places
+from tarbox.http.metrics import Metrics
 from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question
@@ -97,7 +100,8 @@ def answered(address: str) -> bool:
 
 
 def test_too_many_at_once(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
-    with serve(ServerSettings(bounds=Bounds(concurrent=2)), waiting) as address, ThreadPoolExecutor(8) as pool:
+    bounds = Bounds(concurrent=2, waiting=2, patience=0.3)
+    with serve(ServerSettings(bounds=bounds), waiting) as address, ThreadPoolExecutor(8) as pool:
         waiting.go.clear()
         asked = [pool.submit(httpx.get, f"{address}/api/answer?query=Person") for _ in range(6)]
         while sum(future.done() for future in asked) < 4:
@@ -111,6 +115,38 @@ def test_too_many_at_once(serve, waiting: Waiting) -> None:  # type: ignore[no-u
             assert reply.headers["retry-after"] == "1"
 
 
+def test_above_the_limit_requests_wait_for_a_place(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
+    with serve(ServerSettings(bounds=Bounds(concurrent=2)), waiting) as address, ThreadPoolExecutor(12) as pool:
+        waiting.go.clear()
+        asked = [pool.submit(httpx.get, f"{address}/api/answer?query=Person") for _ in range(12)]
+        while "tarbox_requests_waiting 10" not in httpx.get(f"{address}/metrics").text:
+            time.sleep(0.02)
+        assert httpx.get(f"{address}/health").status_code == 200  # it waits for nobody
+        waiting.go.set()
+        assert {future.result().status_code for future in asked} == {200}
+
+
+def test_clients_take_turns() -> None:
+    async def ask() -> list[str]:
+        places, served = Places(ServerSettings(bounds=Bounds(concurrent=1, waiting=4)), Metrics("0")), list[str]()
+
+        async def client(name: str) -> None:
+            if await places.take(name):
+                served.append(name)
+                await asyncio.sleep(0)
+                places.give_back()
+            else:
+                served.append(f"{name} is refused")
+
+        tasks = [asyncio.create_task(client(name)) for name in ("a", "a", "a", "a", "a", "a", "b", "c")]
+        await asyncio.gather(*tasks)
+        assert await places.take("d")  # the place is free again
+        return served
+
+    # of four places to wait, one client alone may have all; others come in beside it, and before its last
+    assert asyncio.run(ask()) == ["a", "a is refused", "a", "b", "c", "a", "a", "a"]
+
+
 def test_those_who_wait_are_answered_in_one_call(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]
     with serve(by=waiting) as address, ThreadPoolExecutor(20) as pool:
         waiting.go.clear()
@@ -119,7 +155,7 @@ def test_those_who_wait_are_answered_in_one_call(serve, waiting: Waiting) -> Non
         while not waiting.sizes:
             time.sleep(0.01)
         asked += [pool.submit(httpx.get, f"{address}/api/answer?query=Person") for _ in range(15)]
-        while "tarbox_requests_in_flight 17" not in httpx.get(f"{address}/metrics").text:
+        while "tarbox_requests_in_flight 16" not in httpx.get(f"{address}/metrics").text:
             time.sleep(0.02)
         waiting.go.set()
         assert {future.result().status_code for future in asked} == {200}
@@ -144,7 +180,7 @@ def test_bodies_have_a_limit(serve, address: str, client: httpx.Client) -> None:
 
 def test_heads_have_a_limit(address: str, client: httpx.Client) -> None:
     """Whether it is complete or not, in one piece or in several."""
-    end = b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    end = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
     address_, header = b"GET /api/answer?query=" + b"x" * 66_000, b"GET /health HTTP/1.1\r\nX: " + b"y" * 100_000
     many = b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 11_000
     for pieces in (
@@ -203,7 +239,7 @@ def test_a_slow_head_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_slow_head_on_a_connection_that_was_kept(serve) -> None:  # type: ignore[no-untyped-def]
     with serve(ServerSettings(bounds=Bounds(reading=0.4))) as address:
-        whole = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
         heard = talk(address, whole, b"GET /health HTTP/1.1\r\n", *[b"X-%d: 1\r\n" % i for i in range(30)], pause=0.05)
         assert heard.count(b"HTTP/1.1 200") == 1
         assert heard.count(b"HTTP/1.1 408") == 1
@@ -211,7 +247,8 @@ def test_a_slow_head_on_a_connection_that_was_kept(serve) -> None:  # type: igno
 
 def test_a_slow_body_is_cut_off(serve) -> None:  # type: ignore[no-untyped-def]
     with serve(ServerSettings(bounds=Bounds(reading=0.4, concurrent=1))) as address:
-        head = b"POST /api/answer HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+        head = b"POST /api/answer HTTP/1.1\r\nHost: localhost\r\n"
+        head += b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(talk, address, head, *[b" "] * 20, pause=0.05)
             time.sleep(0.1)
@@ -227,7 +264,7 @@ def test_a_client_that_does_not_read_is_cut_off(serve) -> None:  # type: ignore[
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             connection.connect((host, int(port)))
-            connection.sendall(b"GET /api/answer?k=1000&query=owl:Thing HTTP/1.1\r\nHost: x\r\n\r\n" * asked)
+            connection.sendall(b"GET /api/answer?k=1000&query=owl:Thing HTTP/1.1\r\nHost: localhost\r\n\r\n" * asked)
             replies, before = 0, -1
             while replies != before:
                 time.sleep(1.0)
@@ -277,15 +314,53 @@ def test_the_key(serve) -> None:  # type: ignore[no-untyped-def]
         assert client.get("/openapi.json").json()["security"] == [{"key": []}, {"bearer": []}]
 
 
-def test_other_sites_ask_only_where_they_may(serve, client: httpx.Client) -> None:  # type: ignore[no-untyped-def]
-    asking = {"Origin": "https://yasgui.org"}
-    assert "access-control-allow-origin" not in client.get("/api/kb", headers=asking).headers
-    with serve(ServerSettings(origins=("https://yasgui.org",), api_key="open sesame")) as address:
-        preflight = {**asking, "Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "X-API-Key"}
-        assert httpx.options(f"{address}/sparql", headers=preflight).status_code == 200
-        reply = httpx.get(f"{address}/api/kb", headers={**asking, "X-API-Key": "open sesame"})
+ASKING = {"Origin": "https://yasgui.org"}
+PATHS = ["/api/kb", "/api/answer", "/nothing", "/health", "/sparql?query=x", "/api/answer?query=Persn", "/"]
+
+
+@pytest.mark.parametrize("key", [None, "open sesame"])
+def test_other_sites_ask_only_where_they_may(serve, client: httpx.Client, key: str | None) -> None:  # type: ignore[no-untyped-def]
+    assert "access-control-allow-origin" not in client.get("/api/kb", headers=ASKING).headers
+    with serve(ServerSettings(origins=("https://yasgui.org", "https://other.org"), api_key=key)) as address:
+        for path in PATHS:  # right or wrong, with the key or without it
+            for sent in (ASKING, {**ASKING, "X-API-Key": key or ""}):
+                reply = httpx.get(address + path, headers=sent)
+                assert reply.headers["access-control-allow-origin"] == "https://yasgui.org"
+                assert "X-Total-Count" in reply.headers["access-control-expose-headers"]
+                assert "Origin" in reply.headers["vary"]
+                assert reply.headers["cross-origin-resource-policy"] == "cross-origin"
+            strange = httpx.get(address + path, headers={"Origin": "https://evil.org"})
+            assert "access-control-allow-origin" not in strange.headers
+        large = httpx.post(f"{address}/api/answer", content=b"x" * 200_000, headers={**ASKING, "X-API-Key": key or ""})
+        assert large.status_code == 413
+        assert large.headers["access-control-allow-origin"] == "https://yasgui.org"
+
+
+@pytest.mark.parametrize("path", ["/sparql", "/api/answer", "/api/answers", "/api/kb"])
+def test_preflights_need_no_key(serve, path: str) -> None:  # type: ignore[no-untyped-def]
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type, x-api-key"}
+    with serve(ServerSettings(origins=("*",), api_key="open sesame")) as address:
+        reply = httpx.options(address + path, headers={**ASKING, **asked})
+        assert reply.status_code == 204
         assert reply.headers["access-control-allow-origin"] == "https://yasgui.org"
-        assert reply.headers["cross-origin-resource-policy"] == "cross-origin"
+        assert "POST" in reply.headers["access-control-allow-methods"]
+        assert {"x-api-key", "content-type"} <= set(reply.headers["access-control-allow-headers"].lower().split(", "))
+
+
+def test_what_is_no_request_can_be_read_by_other_sites(serve) -> None:  # type: ignore[no-untyped-def]
+    with serve(ServerSettings(origins=("https://yasgui.org",))) as address:
+        assert b"access-control-allow-origin: https://yasgui.org" in talk(address, b"nothing\r\n\r\n")
+
+
+def test_the_host_is_checked(serve, client: httpx.Client) -> None:  # type: ignore[no-untyped-def]
+    for host in ("evil.example", "", "localhost.evil.example", "[::2]:80"):
+        problem(client.get("/health", headers={"Host": host}), "host", 421)
+    for host in ("localhost", "LOCALHOST:99", "127.0.0.1:8000", "[::1]:1"):
+        assert client.get("/health", headers={"Host": host}).status_code == 200
+    with serve(ServerSettings(hosts=("kb.example",))) as address:
+        assert httpx.get(f"{address}/health", headers={"Host": "kb.example"}).status_code == 200
+    with serve(ServerSettings(host="0.0.0.0")) as address:
+        assert httpx.get(f"{address}/health", headers={"Host": "any.example"}).status_code == 200
 
 
 def test_shutdown_finishes_what_has_begun(serve, waiting: Waiting) -> None:  # type: ignore[no-untyped-def]

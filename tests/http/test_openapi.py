@@ -17,18 +17,25 @@ with warnings.catch_warnings():
 OPERATIONS = [
     ("/api/answer", "get"),
     ("/api/answer", "post"),
+    ("/api/answers", "post"),
+    ("/ready", "get"),
     ("/api/explain", "get"),
     ("/api/drawing", "get"),
+    ("/api/search", "get"),
     ("/api/complete", "get"),
     ("/api/kb", "get"),
     ("/api/concept", "get"),
+    ("/api/entities/{iri}", "get"),
     ("/api/concepts/{iri}", "get"),
+    ("/api/relations/{iri}", "get"),
+    ("/api/concepts", "get"),
+    ("/api/relations", "get"),
     ("/health", "get"),
     ("/metrics", "get"),
     ("/sparql", "get"),
     ("/sparql", "post"),
 ]
-SILENT = {"/api/kb", "/health", "/metrics"}  # nothing can be wrong with a request that says nothing
+SILENT = {"/api/kb", "/health", "/metrics", "/ready"}  # nothing can be wrong with a request that says nothing
 CASES = [
     (path, method, mode)
     for path, method in OPERATIONS

@@ -155,18 +155,41 @@ def test_nothing_of_this_name(client: httpx.Client) -> None:
     check(client.get("/%2e%2e/%2e%2e/etc/passwd"), 404)
 
 
-def test_another_method(client: httpx.Client) -> None:
-    reply = client.put("/api/kb")
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/api/kb", {"GET", "HEAD", "OPTIONS"}),
+        ("/api/answer", {"GET", "HEAD", "OPTIONS", "POST"}),
+        ("/api/answers", {"OPTIONS", "POST"}),
+        ("/sparql", {"GET", "HEAD", "OPTIONS", "POST"}),
+        ("/", {"GET", "HEAD", "OPTIONS"}),
+        ("/health", {"GET", "HEAD", "OPTIONS"}),
+    ],
+)
+def test_another_method(client: httpx.Client, path: str, methods: set[str]) -> None:
+    reply = client.put(path)
     check(reply, 405)
-    assert reply.headers["allow"] == "GET"
-    assert set(client.put("/").headers["allow"].split(", ")) == {"GET", "HEAD"}
-    assert client.head("/").status_code == 200
+    options = client.options(path)
+    assert options.status_code == 204
+    assert set(reply.headers["allow"].split(", ")) == set(options.headers["allow"].split(", ")) == methods
+    check(client.options("/nothing"), 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api/kb", "/api/answer?query=Person", "/health", "/api/answer?query=Persn", "/x"]
+)
+def test_the_head_of_a_reply_is_that_of_the_whole(client: httpx.Client, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert head.status_code == whole.status_code
+    assert head.content == b""
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert abs(int(head.headers["content-length"]) - len(whole.content)) < 8  # milliseconds differ
 
 
 class Broken:
     """An answerer whose every call is a mistake in the program."""
 
-    model = None
+    model = "broken"
     trained_on = None
 
     def __init__(self, kb: KnowledgeBase) -> None:
@@ -185,7 +208,7 @@ class Broken:
         raise ZeroDivisionError("a secret")
 
 
-def test_a_mistake_of_the_server_tells_nothing(kb: KnowledgeBase, serve, capfd: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_of_the_server_tells_nothing(kb: KnowledgeBase, serve, caplog: pytest.LogCaptureFixture) -> None:  # type: ignore[no-untyped-def]
     broken: Answerer = Broken(kb)
     with serve(by=broken) as address:
         broken.broken = True  # type: ignore[attr-defined]
@@ -194,4 +217,4 @@ def test_a_mistake_of_the_server_tells_nothing(kb: KnowledgeBase, serve, capfd: 
             check(reply, 500)
             assert "secret" not in reply.text
         assert httpx.get(address + "/health").status_code == 200
-    assert capfd.readouterr().err.count("ZeroDivisionError: a secret") == 3  # the log says why
+    assert caplog.text.count("\nZeroDivisionError: a secret") == 3  # the log says why

@@ -66,8 +66,9 @@ def test_known_and_predicted_have_k_places_each(predicting: httpx.Client) -> Non
 
 
 def test_concepts_and_sparql(predicting: httpx.Client) -> None:
-    members = predicting.get("/api/concepts/Professor").json()["members"]
-    assert [member["status"] for member in members] == ["known"] * 20 + ["predicted"] * 20
+    content = predicting.get("/api/concepts/Professor").json()
+    assert len(content["instances"]) == len(content["predicted"]) == 20
+    assert not {each["iri"] for each in content["instances"]} & {each["iri"] for each in content["predicted"]}
     query = "SELECT ?x { ?x <https://tarbox.example/academia#worksAt> <https://tarbox.example/academia#Google> }"
 
     def statuses(**more: str) -> set[str]:
@@ -76,6 +77,30 @@ def test_concepts_and_sparql(predicting: httpx.Client) -> None:
 
     assert statuses() == {"fact"}
     assert statuses(predicted="true") == {"known", "predicted"}
+
+
+def test_degree_and_status_are_selected_and_filtered(predicting: httpx.Client) -> None:
+    pattern = "?x <https://tarbox.example/academia#worksAt> <https://tarbox.example/academia#Google>"
+
+    def rows(text: str) -> list[tuple[str, ...]]:
+        reply = predicting.get("/sparql", params={"query": text, "predicted": "true", "format": "csv"})
+        assert reply.status_code == 200, reply.text
+        return [tuple(line.split(",")) for line in reply.text.split()]
+
+    every = rows(f"SELECT ?x ?degree ?status {{ {pattern} }}")
+    assert every[0] == ("x", "degree", "status")
+    predicted = rows(f'SELECT ?x ?status {{ {pattern} FILTER(?status = "predicted") }}')
+    assert predicted == [("x", "status"), *((x, status) for x, _, status in every[1:] if status == "predicted")]
+    likely = rows(f"SELECT ?degree ?x {{ {pattern} FILTER(?degree >= 0.5 && ?degree < 1) }} ORDER BY DESC(?degree) ?x")
+    wanted = [(degree, x) for x, degree, _ in every[1:] if 0.5 <= float(degree) < 1]
+    assert likely[0] == ("degree", "x")
+    assert len(wanted) > 3
+    assert likely[1:] == sorted(wanted, key=lambda row: (-float(row[0]), row[1]))
+    part = rows(f"SELECT ?x ?degree {{ {pattern} }} ORDER BY ?degree ?x LIMIT 2 OFFSET 1")
+    assert part[1:] == sorted(((x, degree) for x, degree, _ in every[1:]), key=lambda row: (float(row[1]), row[0]))[1:3]
+    for wrong in (f"{{ {pattern} FILTER(STR(?degree) = 'x') }}", f"{{ {pattern} FILTER(?y = 1) }}"):
+        refused = predicting.get("/sparql", params={"query": f"SELECT ?x {wrong}", "predicted": "true"})
+        assert refused.status_code == 400
 
 
 def test_predicted_classes_stand_beside_known_ones(kb: KnowledgeBase, serve) -> None:  # type: ignore[no-untyped-def]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import doctest
 import http.server
 import io
 import re
@@ -27,13 +28,13 @@ from rdflib.plugins.stores.sparqlstore import SPARQLStore
 from sparql_queries import NS, PREFIXES, PROTEGE, WRITTEN, YASGUI, drawn_queries
 from tarbox.core.errors import QueryTooLarge
 from tarbox.http.settings import Bounds, ServerSettings
-from tarbox.http.sparql_client import SparqlClient
 from tarbox.kb import sparql_index
 from tarbox.kb.export import export
 from tarbox.kb.store import open_store
 from tarbox.query.sparql_results import choose_format
 from tarbox.service.answering import ExactAnswerer
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -378,14 +379,14 @@ def test_a_query_reaches_no_other_server(client: httpx.Client) -> None:
 
 def test_a_process_that_dies_is_replaced(kb: KnowledgeBase) -> None:
     async def ask() -> None:
-        client = SparqlClient(kb, Bounds(seconds=5))
+        client = BoundedEngine(kb, EngineLimits(seconds=5))
         try:
             first = await client.ask(QUERY, "", "csv")
             assert client._started is not None
             process, _ = client._started
             process.kill()
             process.wait()
-            assert sorted((await client.ask(QUERY, "", "csv")).body) == sorted(first.body)
+            assert sorted((await client.ask(QUERY, "", "csv"))[0]) == sorted(first[0])
             with pytest.raises(QueryTooLarge):
                 await client.ask("SELECT ?x " + "{" * 9_000 + "}" * 9_000, "", "")
         finally:
@@ -406,5 +407,18 @@ def test_transcripts_of_the_page(address: str, command: str, shown: str) -> None
     assert printed.replace("\r", "").strip() == shown.strip()
 
 
+@pytest.mark.parametrize("session", re.findall(r"```python\n(>>> .*?)```", PAGE, re.DOTALL))
+def test_python_of_the_page(address: str, session: str) -> None:
+    text = session.replace("http://localhost:8000", address)
+    test = doctest.DocTestParser().get_doctest(text, {}, "docs/http.md", None, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runner = doctest.DocTestRunner()
+        runner.run(test)
+    assert runner.tries > 3
+    assert runner.failures == 0
+
+
 def test_the_page_has_transcripts() -> None:
+    assert len(re.findall(r"```python\n>>> ", PAGE)) == 2
     assert len([command for command, _ in TRANSCRIPTS if "/sparql" in command]) >= 4

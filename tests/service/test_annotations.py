@@ -15,7 +15,6 @@ from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
-from tarbox.service.concept_pages import concept_page
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.reasoner import Reasoner
 
@@ -105,10 +104,11 @@ def test_sets_are_described_by_terms(kb: KnowledgeBase) -> None:
 
 def test_a_concept_page_has_instances_and_says_how_specific_the_term_is(kb: KnowledgeBase) -> None:
     from tarbox.service.answering import ExactAnswerer
+    from tarbox.service.catalogue import Catalogue
 
-    page = concept_page(ExactAnswerer(kb), "Seizure")
-    assert page.concept.instances == 1
-    assert page.specificity == pytest.approx(np.log2(7 / 2) / np.log2(7))
+    card = Catalogue(ExactAnswerer(kb)).concept("Seizure")
+    assert (card.count, card.described) == (1, 2)
+    assert card.specificity == pytest.approx(np.log2(7 / 2) / np.log2(7))
 
 
 def test_an_explanation_says_through_which_relation(kb: KnowledgeBase) -> None:

@@ -96,8 +96,8 @@ def test_an_empty_answer(kb: KnowledgeBase) -> None:
 def test_json_follows_the_contract(kb: KnowledgeBase) -> None:
     content = json.loads(json.dumps(kb.answer(FIGURE_1).to_json()))
     assert content["query"] == FIGURE_1
-    assert set(content["entities"][0]) == {"iri", "label", "degree", "status"}
-    assert set(content["concepts"][0]) == {"iri", "label", "degree", "status", "coverage", "specificity"}
+    assert set(content["entities"][0]) == {"iri", "label", "name", "degree", "status"}
+    assert set(content["concepts"][0]) == {"iri", "label", "name", "degree", "status", "coverage", "specificity"}
     frame = kb.answer(FIGURE_1).to_pandas()
     assert frame["level"].tolist() == ["entity"] * 2 + ["concept"] * 4
 
@@ -125,7 +125,7 @@ def test_collections(kb: KnowledgeBase) -> None:
     assert "Gogle" not in kb.entities
     with pytest.raises(UnknownName, match="Did you mean 'Google'"):
         kb.entities["Gogle"]
-    assert [thing.label for thing in kb.entities.complete("neur")] == ["NeuralNetworks"]
+    assert [found.label for found in kb.search("neur")] == ["NeuralNetworks"]
     assert [thing.label for thing in kb.concepts_of("Toronto")] == ["Agent", "Organisation", "University"]
     assert [thing.label for thing in kb.instances_of("Organisation")] == ["Google", "MIT", "Toronto"]
 

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
+class KgxFiles(Enum):
+    """How KGX is written."""
+
+    TSV = "tsv"
+    JSONL = "jsonl"
+
+
 class Literals(Enum):
     """What becomes of values such as dates and numbers."""
 
@@ -33,7 +40,8 @@ class Literals(Enum):
 
 def build_kb(
     sources: Annotated[
-        list[str] | None, typer.Argument(metavar="SOURCE...", help="Files, globs or folders: RDF, OWL, OBO, TSV, CSV.")
+        list[str] | None,
+        typer.Argument(metavar="SOURCE...", help="Files, globs or folders: RDF, OWL, OBO, KGX, TSV, CSV."),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the store.")] = Path("kb"),
     preset: Annotated[str | None, typer.Option(help="academia, biomed, yago4 or dbpedia instead of sources.")] = None,
@@ -62,12 +70,19 @@ def build_kb(
         typer.Option(help="Of facts with an evidence code, only these: experimental, author, IDA, ...; repeatable."),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Where a table's header has what: subject=drug,relation=effect,object=disease,reference=pmid."
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
     """Build a knowledge base from files."""
     from tarbox.kb.attributes import evidence_codes
     from tarbox.kb.build import BuildOptions, build
     from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.readers.tables import parse_columns
     from tarbox.kb.reasoning.inference import choose_mode
     from tarbox.kb.sources import find_sources
     from tarbox.kb.staging import parse_memory
@@ -88,6 +103,8 @@ def build_kb(
     meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
     mode = choose_mode(infer or ("none" if chosen else None), complete)
     options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
+    if columns is not None:
+        options = replace(options, columns=parse_columns(columns))
     with _progress(found) as progress:
         store = build(found, output, options, progress)
     _report(store.manifest, passed, output)
@@ -279,16 +296,19 @@ def show_kb(
 
 def export_kb(
     path: Annotated[Path, typer.Argument(metavar="KB", help="A store.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="FILE.nt or FILE.nt.gz; or a folder, for TSV tables.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="FILE.nt, .nt.gz, .ttl or .jsonld; or a folder, for tables or KGX.")
+    ],
+    kgx: Annotated[KgxFiles | None, typer.Option(help="Nodes and edges of KGX instead of tables.")] = None,
 ) -> None:
-    """Write a knowledge base as N-Triples, or as TSV tables."""
+    """Write a knowledge base as RDF, as TSV tables or as KGX."""
     from tarbox.cli.places import check_kb
     from tarbox.kb.export import export
     from tarbox.kb.store import open_store
 
     check_kb(path)
     store = open_store(path)
-    written = export(store.facts.asserted(), output, store.axioms())
+    written = export(store.facts.asserted(), output, store.axioms(), kgx and kgx.value, store.attributes)
     for file, rows in written.items():
         typer.echo(f"{file}: {rows:,} lines")
     if store.manifest.get("axioms") and output not in written:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import signal
+import logging
+import os
 import sys
-from contextlib import nullcontext, suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tarbox.core.errors import ConfigError
-
 if TYPE_CHECKING:
     from tarbox.http.settings import ServerSettings
 
-SWITCH = 0.0005
-"""Seconds after which the thread that answers lets the one that talks to clients go on; Python's own are ten times."""
+
+class LogLevel(StrEnum):
+    """How much the log says; `info` has a line for each request."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+    DEBUG = "debug"
 
 
 def serve(
@@ -28,43 +33,49 @@ def serve(
         str | None,
         typer.Option("--api-key", envvar="TARBOX_API_KEY", help="A key that clients must send.", show_default=False),
     ] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Let everyone ask who can reach the address.")] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="A name that clients may call this server by.")
+    ] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option("--allow-origin", help="Another web site whose pages may ask, such as https://yasgui.org."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="The seconds that a reply may take.")] = 10.0,
-    concurrent: Annotated[int, typer.Option(min=1, help="How many requests are worked on at a time.")] = 64,
-    worker: Annotated[
-        bool,
-        typer.Option(
-            "--apart/--together",
-            help="Answer in a process of its own where there are two processors: quicker under load, twice the memory.",
-        ),
-    ] = True,
+    concurrent: Annotated[int, typer.Option(min=1, help="How many requests a worker works on at a time.")] = 64,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes that answer, each with the facts in memory; 0: one a processor.")
+    ] = 0,
+    log_level: Annotated[LogLevel, typer.Option(help="info: a line for each request.")] = LogLevel.WARNING,
 ) -> None:
     """Serve answers over HTTP: a web page, an API, and a SPARQL endpoint."""
-    from tarbox.http.settings import Bounds, ServerSettings
+    from tarbox.http.settings import Bounds, ServerSettings, check_key
 
-    if api_key is not None and len(api_key) < 8:
-        raise ConfigError("the API key is too short: take 8 characters or more")
+    check_key(api_key, host, no_key)
     bounds = Bounds(seconds=timeout, concurrent=concurrent)
-    run(source, ServerSettings(host, port, api_key, tuple(allow_origin or ()), bounds, worker))
+    shares = tuple(allow_origin or ()), bounds, workers or usable_processors(), tuple(allow_host or ())
+    run(source, ServerSettings(host, port, api_key, *shares, log_level.value))
+
+
+def usable_processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def run(source: Path, settings: ServerSettings) -> None:
     """Serve until the process is told to stop."""
-    from tarbox.http.app import create_app
-    from tarbox.http.server import bind, make_server
-    from tarbox.http.worker_client import is_worthwhile, launch
-    from tarbox.service.answering import open_answerer
+    from tarbox.http.server import bind, serve_here
+    from tarbox.http.supervisor import LOG_FORMAT, Supervisor
 
-    with launch(source, settings.bounds) if settings.worker and is_worthwhile() else nullcontext() as worker:
-        answerer = open_answerer(source)
-        listener = bind(settings.host, settings.port)
-        server = make_server(create_app(answerer, settings, worker), settings)
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        print(f"{answerer.kb.title} is served at http://{host}:{listener.getsockname()[1]}/ (Ctrl+C stops)", flush=True)
-        signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
-        sys.setswitchinterval(SWITCH)
-        with suppress(KeyboardInterrupt):
-            server.run(sockets=[listener])
+    logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
+    listener = bind(settings.host, settings.port)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listener.getsockname()[1]}/"
+
+    def report(title: str) -> None:
+        print(f"{title} is served at {address} (Ctrl+C stops)", flush=True)
+
+    with listener:
+        if sys.platform == "linux":
+            Supervisor(source, settings, listener, report).run()
+        else:  # connections cannot be shared: one process, which nobody watches
+            serve_here(source, settings, listener, report)

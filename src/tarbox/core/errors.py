@@ -15,6 +15,7 @@
     ├── QueryError               a query that cannot be answered
     │   ├── QuerySyntaxError     it does not follow the grammar
     │   ├── NotAnswerable        it does, but tarbox has no meaning for it
+    │   ├── NoSuchFormat         its results do not come in any format that is asked for
     │   └── QueryTooLarge        it exceeds the limits against hostile input
     ├── BenchmarkError           a benchmark cannot be built or read
     ├── ConfigError              a setting is unknown or out of range
@@ -91,6 +92,10 @@ class QuerySyntaxError(QueryError):
 
 class NotAnswerable(QuerySyntaxError):
     """A construct of the language that tarbox has no answer for; the message says what is answerable."""
+
+
+class NoSuchFormat(QueryError):
+    """Results do not come in any format that is asked for."""
 
 
 class QueryTooLarge(QueryError):

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.types import ASGIApp
 
-from tarbox.core.errors import TarboxError
+from tarbox.core.errors import Overloaded, TarboxError
+from tarbox.http.catalogue_routes import catalogue
 from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard
-from tarbox.http.kb_page import kb_page
+from tarbox.http.methods import Methods
 from tarbox.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from tarbox.http.metrics import Metrics
 from tarbox.http.pages import page_routes, security_headers
 from tarbox.http.problems import PROBLEM_KINDS, Refusal, problem, problem_of
-from tarbox.http.quick import QuickAnswers
-from tarbox.http.routes import api, failures, json_reply
-from tarbox.http.schemas import HealthReply
+from tarbox.http.routes import ShortWay, api, failures, json_reply
+from tarbox.http.schemas import AnswerRequest, HealthReply
 from tarbox.http.settings import ServerSettings
 from tarbox.http.sparql_routes import sparql
-from tarbox.http.worker_client import WorkerClient
 from tarbox.service.answering import Answerer, warm_up
 from tarbox.version import __version__
 
@@ -36,21 +34,23 @@ DESCRIPTION: Final = (
     "Every error is a problem body (RFC 9457). Where the server has an API key, send it as `X-API-Key` or as a "
     "bearer token."
 )
+READY_IN: Final = 2.0
+"""Seconds in which a server that is ready answers."""
 _BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 
 
-def create_app(
-    answerer: Answerer, settings: ServerSettings | None = None, worker: WorkerClient | None = None
-) -> ASGIApp:
-    """The whole application over one answerer, warmed up and ready to be served; `worker` answers, once it can."""
+ROUTERS: Final[Sequence[Callable[[Dispatcher], APIRouter]]] = (api, catalogue, sparql)
+"""The routes of the API; a module with more of them adds its own here."""
+
+
+def create_app(answerer: Answerer, settings: ServerSettings | None = None, metrics: Metrics | None = None) -> Guard:
+    """The whole application over one answerer, warmed up and ready to be served."""
     settings = settings or ServerSettings()
     warm_up(answerer)
-    metrics = Metrics(__version__, [worker.process] if worker else [])
-    dispatcher = Dispatcher(answerer, settings.bounds, metrics, worker)
+    dispatcher = Dispatcher(answerer, settings.bounds, metrics or Metrics(__version__))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await dispatcher.open()
         yield
         dispatcher.close()
 
@@ -62,32 +62,48 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.include_router(api(dispatcher, kb_page(answerer, settings.bounds)))
-    app.include_router(sparql(dispatcher, settings.bounds))
-    _add_operations(app, dispatcher, metrics)
+    routers = [make_router(dispatcher) for make_router in ROUTERS]
+    for router in routers:
+        app.include_router(router)
+    _add_operations(app, dispatcher)
     _add_problems(app, dispatcher.kb.title)
     _describe(app, with_key=settings.api_key is not None)
     app.router.routes.extend(page_routes())
-    if settings.origins:
-        app.add_middleware(CORSMiddleware, allow_origins=settings.origins, allow_headers=["X-API-Key", "Authorization"])
-    return Guard(QuickAnswers(app, dispatcher), settings, metrics, security_headers(bool(settings.origins)))
+    routes = [*app.routes, *(route for router in routers for route in router.routes)]
+    headers = security_headers(bool(settings.origins))
+    return Guard(ShortWay(Methods(app, routes), dispatcher), settings, dispatcher, headers)
 
 
-def _add_operations(app: FastAPI, dispatcher: Dispatcher, metrics: Metrics) -> None:
+def _add_operations(app: FastAPI, dispatcher: Dispatcher) -> None:
     """The routes for those who run the server."""
-    health_reply = {"status": "ok", "title": dispatcher.kb.title, "version": __version__}
+    busy = "It does not answer in time. Ask again soon.", {"Retry-After": "1"}
+
+    def told(status: str) -> Response:
+        up, expected = dispatcher.metrics.workers()
+        content = {"status": status if up >= expected else "degraded", "title": dispatcher.kb.title}
+        return json_reply(content | {"version": __version__, "workers": {"up": up, "expected": expected}})
 
     @app.get("/health", response_model=HealthReply, responses=failures(), operation_id="health")
     async def health() -> Response:
-        """Say that the server answers."""
-        return json_reply(health_reply)
+        """Say whether this worker does its work, and how many others do."""
+        return problem("busy", *busy) if dispatcher.is_stuck() else told("ok")
+
+    @app.get("/ready", response_model=HealthReply, responses=failures(), operation_id="ready")
+    async def ready() -> Response:
+        """Ask a question, and say whether it was answered in time."""
+        try:
+            async with asyncio.timeout(min(dispatcher.bounds.seconds, READY_IN)):
+                await dispatcher.answer(AnswerRequest.model_validate({"query": "owl:Thing", "k": 1}))
+        except (TimeoutError, Overloaded):
+            return problem("busy", *busy)
+        return told("ok")
 
     text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
     @app.get("/metrics", responses={**text, **failures()}, response_class=Response, operation_id="metrics")
     async def show_metrics() -> Response:
-        """Counts and times for Prometheus."""
-        return Response(metrics.render(), media_type=METRICS_TYPE)
+        """Counts and times of all workers, for Prometheus."""
+        return Response(dispatcher.metrics.render(), media_type=METRICS_TYPE)
 
 
 def _add_problems(app: FastAPI, title: str) -> None:

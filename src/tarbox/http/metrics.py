@@ -1,49 +1,43 @@
-"""Counts and times in Prometheus' text format, written by hand: five figures need no library."""
+"""Counts and times in Prometheus' text format, written by hand: a few figures need no library.
+
+Each worker counts for itself, and writes what it has to a file of its own every second; whichever is asked adds up all.
+A worker that takes the place of another goes on from its counts.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, final
+
+from tarbox.http.board import Board
 
 METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
-
-
-@final
-@dataclass(slots=True)
-class _Histogram:
-    """Counts of values up to each edge; the last count is of what lies beyond all of them."""
-
-    edges: tuple[float, ...]
-    counts: Counter[int] = field(default_factory=Counter)
-    total: float = 0.0
-    number: int = 0
-
-    def note(self, value: float) -> None:
-        self.total += value
-        self.number += 1
-        self.counts[bisect_left(self.edges, value)] += 1
-
-    def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        comma, below = "," if labels else "", 0
-        for place, edge in enumerate(self.edges):
-            below += self.counts[place]
-            yield f'{name}_bucket{{{labels}{comma}le="{edge:g}"}} {below}'
-        yield f'{name}_bucket{{{labels}{comma}le="+Inf"}} {self.number}'
-        braces = f"{{{labels}}}" if labels else ""
-        yield f"{name}_sum{braces} {self.total:.6f}"
-        yield f"{name}_count{braces} {self.number}"
+_FAMILIES: Final = {
+    "tarbox_build_info": ("gauge", "The version that runs."),
+    "tarbox_worker_up": ("gauge", "Whether each worker serves."),
+    "tarbox_worker_connections": ("gauge", "Open connections of each worker."),
+    "tarbox_worker_requests_total": ("counter", "Requests answered by each worker."),
+    "tarbox_workers_lost_total": ("counter", "Workers that were replaced, by reason."),
+    "tarbox_requests_in_flight": ("gauge", "Requests that are worked on."),
+    "tarbox_requests_waiting": ("gauge", "Requests that wait for a place."),
+    "tarbox_requests_total": ("counter", "Requests answered, by route and status."),
+    "tarbox_refusals_total": ("counter", "Problems replied, by kind."),
+    "tarbox_request_seconds": ("histogram", "Time from request to reply, by route."),
+    "tarbox_batch_size": ("histogram", "Questions answered in one call."),
+    "process_resident_memory_bytes": ("gauge", "Memory that the server holds."),
+}
+Samples: TypeAlias = dict[str, float]
 
 
 @final
 class Metrics:
-    """What a server counts; every method may be called from any thread.
+    """What a worker counts, and what all of them have; every method may be called from any thread.
 
     >>> metrics = Metrics("0.1")
     >>> metrics.note_request("/health", 200, 0.002)
@@ -51,55 +45,77 @@ class Metrics:
     True
     """
 
-    def __init__(self, version: str, others: Sequence[int] = ()) -> None:
-        """`others` are the processes, besides this one, that the server is made of."""
-        self._version = version
-        self._processes = ("self", *map(str, others))
+    def __init__(self, version: str, folder: Path | None = None, row: int = 0, board: Board | None = None) -> None:
+        self._version, self._folder, self._row, self._board = version, folder, row, board
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, _Histogram] = {}
-        self._batches = _Histogram(_SIZES)
-        self.in_flight = 0
-        """Requests that are worked on now; the event loop alone changes it."""
+        self._counts = _read(folder / f"{row}.json", is_up=False) if folder else {}
+        self.in_flight = self.waiting = 0
+        """Requests that are worked on and that wait now; the event loop alone changes these."""
 
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
-        with self._lock:
-            self._requests[route, status] += 1
-            self._seconds.setdefault(route, _Histogram(_SECONDS)).note(seconds)
+        self._count(f'tarbox_worker_requests_total{{worker="{self._row}"}}')
+        self._count(f'tarbox_requests_total{{route="{route}",status="{status}"}}')
+        self._observe("tarbox_request_seconds", f'route="{route}"', _SECONDS, seconds)
+
+    def note_refusal(self, kind: str) -> None:
+        self._count(f'tarbox_refusals_total{{kind="{kind}"}}')
 
     def note_batch(self, size: int) -> None:
+        self._observe("tarbox_batch_size", "", _SIZES, size)
+
+    def _count(self, key: str) -> None:
         with self._lock:
-            self._batches.note(size)
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def _observe(self, name: str, labels: str, edges: tuple[float, ...], value: float) -> None:
+        added = *(value <= edge for edge in edges), 1, 1, value
+        with self._lock:
+            for key, more in zip(_keys(name, labels, edges), added, strict=True):
+                self._counts[key] = self._counts.get(key, 0) + more
+
+    def workers(self) -> tuple[int, int]:
+        """How many workers serve, and how many there should be."""
+        return (len(self._board.ready()), self._board.workers) if self._board else (1, 1)
+
+    def save(self) -> None:
+        """Writes what this worker has counted where the others find it."""
+        if self._folder:
+            with suppress(OSError):
+                save_samples(self._folder / f"{self._row}.json", self._samples())
 
     def render(self) -> str:
-        """The text that Prometheus reads."""
+        """The text that Prometheus reads: the samples of all workers together."""
+        up = self._board.ready() if self._board else [self._row]
+        found = {f'tarbox_build_info{{version="{self._version}"}}': 1.0}
+        found |= {f'tarbox_worker_up{{worker="{row}"}}': float(row in up) for row in range(self.workers()[1])}
+        files = self._folder.glob("[!.]*.json") if self._folder else ()
+        others = [file for file in files if file.stem != str(self._row)]
+        told = [_read(file, not file.stem.isdigit() or int(file.stem) in up) for file in others]
+        for part in (self._samples(), *told):
+            found |= {key: found.get(key, 0) + value for key, value in part.items()}
+        lines: dict[str, list[str]] = {name: [] for name in _FAMILIES}
+        for key, value in found.items():
+            lines[_family(key)].append(f"{key} {value:.12g}\n")
+        return "".join(
+            f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines[name])
+            for name, (kind, meaning) in _FAMILIES.items()
+            if lines[name]
+        )
+
+    def _samples(self) -> Samples:
         with self._lock:
-            return "\n".join(self._lines()) + "\n"
-
-    def _lines(self) -> Iterator[str]:
-        yield from _head("tarbox_build_info", "gauge", "The version that runs.")
-        yield f'tarbox_build_info{{version="{self._version}"}} 1'
-        yield from _head("tarbox_requests_in_flight", "gauge", "Requests that are worked on.")
-        yield f"tarbox_requests_in_flight {self.in_flight}"
-        yield from _head("tarbox_requests_total", "counter", "Requests answered, by route and status.")
-        for (route, status), number in sorted(self._requests.items()):
-            yield f'tarbox_requests_total{{route="{route}",status="{status}"}} {number}'
-        yield from _head("tarbox_request_seconds", "histogram", "Time from request to reply, by route.")
-        for route, histogram in sorted(self._seconds.items()):
-            yield from histogram.lines("tarbox_request_seconds", f'route="{route}"')
-        yield from _head("tarbox_batch_size", "histogram", "Questions answered in one call.")
-        yield from self._batches.lines("tarbox_batch_size")
-        resident = sum(map(resident_bytes, self._processes))
-        if resident:
-            yield from _head("process_resident_memory_bytes", "gauge", "Memory that the server holds.")
-            yield f"process_resident_memory_bytes {resident}"
+            found = dict(self._counts)
+        if self._board:
+            found[f'tarbox_worker_connections{{worker="{self._row}"}}'] = self._board.open[self._row]
+        gauges = {"tarbox_requests_in_flight": self.in_flight, "tarbox_requests_waiting": self.waiting}
+        return found | gauges | {"process_resident_memory_bytes": resident_bytes()}
 
 
-def resident_bytes(process: str = "self") -> int:
-    """The memory of a process, where the system says it as Linux does; else 0."""
+def resident_bytes() -> int:
+    """The memory of this process, where the system says it as Linux does; else 0."""
     try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
         return 0
     import resource
@@ -107,6 +123,31 @@ def resident_bytes(process: str = "self") -> int:
     return pages * resource.getpagesize()
 
 
-def _head(name: str, kind: str, meaning: str) -> Iterator[str]:
-    yield f"# HELP {name} {meaning}"
-    yield f"# TYPE {name} {kind}"
+def save_samples(place: Path, samples: Samples) -> None:
+    """Writes samples, so that nobody ever reads a part of them."""
+    scratch = place.with_name(f".{place.name}")
+    scratch.write_text(json.dumps(samples))
+    scratch.replace(place)
+
+
+def _read(file: Path, is_up: bool) -> Samples:
+    """What a file says; of one who is there no more, what it has counted."""
+    try:
+        found: Samples = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {key: value for key, value in found.items() if is_up or _FAMILIES[_family(key)][0] != "gauge"}
+
+
+@lru_cache(1 << 10)
+def _keys(name: str, labels: str, edges: tuple[float, ...]) -> tuple[str, ...]:
+    """The names of a histogram's buckets, the last for all values, of their number and of their sum."""
+    comma, braces = "," if labels else "", f"{{{labels}}}" if labels else ""
+    buckets = [f'{name}_bucket{{{labels}{comma}le="{edge}"}}' for edge in (*(f"{edge:g}" for edge in edges), "+Inf")]
+    return *buckets, f"{name}_count{braces}", f"{name}_sum{braces}"
+
+
+@lru_cache(1 << 12)
+def _family(key: str) -> str:
+    name = key.partition("{")[0]
+    return name if name in _FAMILIES else name.rpartition("_")[0]

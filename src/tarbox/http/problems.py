@@ -13,9 +13,11 @@ from typing import Any, Final, final
 
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from tarbox.core.errors import (
     NameLookupError,
+    NoSuchFormat,
     NotAnswerable,
     Overloaded,
     QueryError,
@@ -41,6 +43,7 @@ PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "slow-request": (408, "The request did not arrive in time"),
     "body-too-large": (413, "The request body is too large"),
     "media-type": (415, "The request body has a type that is not read here"),
+    "host": (421, "This server has another name"),
     "head-too-large": (431, "The address and the header fields are too long"),
     "internal": (500, "The server made a mistake"),
     "timeout": (503, "The answer took too long"),
@@ -49,6 +52,8 @@ PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
 """Each kind of problem with its status and title."""
 
 PROBLEM_TYPE: Final = "urn:tarbox:problem:"
+PROBLEM_OF: Final = "tarbox.problem"
+"""Where a request has the kind of problem that its reply is."""
 
 
 class Problem(BaseModel):
@@ -88,41 +93,62 @@ class Refusal(Exception):
         self.reply = reply
 
 
-def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
+@final
+class ProblemReply(Response):
+    """The reply for a kind of problem; the request remembers which, so that it can be counted."""
+
+    media_type = PROBLEM_MEDIA_TYPE
+
+    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None, more: Mapping[str, Any]) -> None:
+        self.kind = kind
+        status, title = PROBLEM_KINDS[kind]
+        content = {"type": PROBLEM_TYPE + kind, "title": title, "status": status, "detail": detail, **more}
+        # half of a surrogate pair, which UTF-8 cannot say, becomes a question mark
+        encoded = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+        super().__init__(encoded, status, headers=dict(headers or {}))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PROBLEM_OF] = self.kind
+        await super().__call__(scope, receive, send)
+
+
+def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> ProblemReply:
     """The reply for a kind of problem."""
-    status, title = PROBLEM_KINDS[kind]
-    content = {"type": PROBLEM_TYPE + kind, "title": title, "status": status, "detail": detail, **more}
-    return Response(_encode(content), status, headers=dict(headers or {}), media_type=PROBLEM_MEDIA_TYPE)
+    return ProblemReply(kind, detail, headers, more)
 
 
-def problem_of(error: TarboxError, title: str = "") -> Response:
+def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mapping[str, str] | None = None) -> bytes:
+    """The same as it goes over a connection that is closed then, where there is no request for the application.
+
+    Who asked is not known: where one other site may read replies, or all, it may read this one.
+    """
+    allowed = {"Access-Control-Allow-Origin": origins[0]} if len(origins) == 1 else {}
+    reply = problem(kind, detail, {**(headers or {}), **allowed, "Connection": "close"})
+    lines = [b"HTTP/1.1 %d %s" % (reply.status_code, PROBLEM_KINDS[kind][1].encode())]
+    return b"\r\n".join([*lines, *(b"%s: %s" % header for header in reply.raw_headers), b"", bytes(reply.body)])
+
+
+def problem_of(error: TarboxError, title: str = "this knowledge base") -> Response:
     """The reply for an error of a query or a name; other errors say no more than that they are the server's."""
-    match error:
-        case QuerySyntaxError():
-            kind = "not-answerable" if isinstance(error, NotAnswerable) else "syntax"
-            return query_problem(kind, error.reason, error.position, error.candidates)
-        case NameLookupError():
-            return query_problem(
-                "syntax",
-                str(error).replace("this knowledge base", title or "this knowledge base"),
-                None,
-                error.candidates,
-            )
-        case QueryTooLarge():
-            return query_problem("too-large", str(error))
-        case QueryError():
-            return query_problem("query", str(error))
-        case Overloaded():
-            return problem("busy", str(error), {"Retry-After": "5"})
-        case _:
-            return problem("internal", "The server could not answer; its log says why.")
+    kind = next((_OF_ERRORS[each] for each in type(error).__mro__ if each in _OF_ERRORS), "internal")
+    if isinstance(error, Overloaded):
+        return problem(kind, str(error), {"Retry-After": "5"})
+    if kind == "internal":
+        return problem(kind, "The server could not answer; its log says why.")
+    reason, position, candidates = str(error).replace("this knowledge base", title), None, list[str]()
+    if isinstance(error, QuerySyntaxError):
+        reason, position, candidates = error.reason, error.position, list(error.candidates)
+    elif isinstance(error, NameLookupError):
+        candidates = list(error.candidates)
+    return problem(kind, reason, reason=reason, position=position, candidates=candidates)
 
 
-def query_problem(kind: str, reason: str, position: int | None = None, candidates: Sequence[str] = ()) -> Response:
-    """A problem with the place in the query and what may have been meant."""
-    return problem(kind, reason, reason=reason, position=position, candidates=list(candidates))
-
-
-def _encode(content: Mapping[str, Any]) -> bytes:
-    """JSON in UTF-8; half of a surrogate pair, which UTF-8 cannot say, becomes a question mark."""
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+_OF_ERRORS: Final[Mapping[type, str]] = {
+    QuerySyntaxError: "syntax",
+    NotAnswerable: "not-answerable",
+    NameLookupError: "syntax",
+    NoSuchFormat: "not-acceptable",
+    QueryTooLarge: "too-large",
+    QueryError: "query",
+    Overloaded: "busy",
+}

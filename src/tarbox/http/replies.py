@@ -1,4 +1,4 @@
-"""Questions read, and their answers written as the JSON that clients get; whoever answers, thread or process."""
+"""Questions read, and their answers written as the JSON that clients get."""
 
 from __future__ import annotations
 
@@ -6,41 +6,27 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Final, final
+from typing import Any, final
 
 from tarbox.core.errors import QuerySyntaxError, QueryTooLarge, TarboxError, UnknownName
-from tarbox.core.ids import Role
 from tarbox.execution.rows import encode as encode_row
+from tarbox.http.schemas import AnswerRequest
 from tarbox.http.settings import Bounds
-from tarbox.kb.terms import from_ntriples
 from tarbox.query.algebra import Query
-from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS
-from tarbox.query.render import render
 from tarbox.query.rewrites import plain
 from tarbox.query.sparql import SparqlSelection, parse_selection
 from tarbox.service.answering import Answerer, Question
-from tarbox.service.answers import Answers, ConceptAnswer, EntityAnswer
-from tarbox.service.collections import CACHED
-from tarbox.service.degrees import MIN_DEGREE
-from tarbox.service.knowledge_base import KnowledgeBase
-from tarbox.service.ordering import Order
-
-_QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question on its way: the text as it came, and its query where it is parsed already."""
+    """A question on its way, with its query where that is parsed already, and when it came."""
 
-    text: str
+    request: AnswerRequest
     query: Query | None
-    k: int
     came: float
-    order: Order = Order.DESCRIPTIVE
-    min_degree: float = MIN_DEGREE
 
 
 @final
@@ -50,7 +36,6 @@ class Replies:
     def __init__(self, answerer: Answerer, bounds: Bounds) -> None:
         self.answerer = answerer
         self.kb = answerer.kb
-        self.naming = AnswerNames(answerer.kb)
         self._most = {False: bounds.query, True: bounds.sparql}
         self._limits = {sparql: replace(DEFAULT_LIMITS, characters=most) for sparql, most in self._most.items()}
 
@@ -66,88 +51,45 @@ class Replies:
         self.kb.check(selected.query)
         return selected
 
-    def sort(self, asked: Asked) -> tuple[Query, Question]:
-        """The shape of a question, and the question with its row: those of one shape are answered in one call."""
-        query = asked.query or self.read(asked.text)
-        try:
-            row = encode_row(plain(query), self.kb.facts.vocabulary)
-        except UnknownName:  # of SPARQL, which may say any name
-            self.kb.check(query)
-            raise
-        return row[0], Question(query, asked.k, asked.text, asked.order, asked.min_degree, row)
-
-    def answer(self, batch: Sequence[tuple[Asked, Question]]) -> list[bytes]:
-        """The replies to questions, in one call."""
-        found = self.answerer.answer_many([question for _, question in batch])
-        return [self._reply(asked, question.query, each) for (asked, question), each in zip(batch, found, strict=True)]
-
     def answer_batch(self, batch: Sequence[Asked]) -> list[bytes | TarboxError]:
         """The replies to questions as they came, wrong ones among them."""
         outcomes: list[bytes | TarboxError] = []
         questions: dict[int, tuple[Asked, Question]] = {}
         for place, asked in enumerate(batch):
+            outcomes.append(b"")
             try:
-                questions[place] = asked, self.sort(asked)[1]
+                questions[place] = asked, self._question(asked)
             except TarboxError as error:
-                outcomes.append(error)
-            else:
-                outcomes.append(b"")
+                outcomes[place] = error
         for place, found in zip(questions, self._answers(list(questions.values())), strict=True):
             outcomes[place] = found
         return outcomes
+
+    def _question(self, asked: Asked) -> Question:
+        request = asked.request
+        query = asked.query or self.read(request.query)
+        try:
+            row = encode_row(plain(query), self.kb.facts.vocabulary)
+        except UnknownName:  # of SPARQL, which may say any name
+            self.kb.check(query)
+            raise
+        part = request.offset, request.status
+        return Question(query, request.k, request.query, request.order, request.min_degree, row, *part)
 
     def _answers(self, batch: Sequence[tuple[Asked, Question]]) -> Sequence[bytes | TarboxError]:
         """The replies to all; where one question is wrong, each is asked alone."""
         if not batch:
             return []
         try:
-            return self.answer(batch)
+            found = self.answerer.answer_many([question for _, question in batch])
         except TarboxError as error:
-            if len(batch) == 1:
-                return [error]
-        return [self._answers([each])[0] for each in batch]
-
-    def _reply(self, asked: Asked, query: Query, found: Answers) -> bytes:
-        """The reply as JSON. Items are written by hand: most of each is the same in every reply, and kept."""
-        texts = (asked.text, render(query, self.naming.write), describe(query, self.naming.show))
-        said, canonical, english = map(_QUOTED, texts)
-        milliseconds = (time.perf_counter() - asked.came) * 1_000
-        return (
-            f'{{"query":{said},"canonical":{canonical},"english":{english},'
-            f'"entities":[{",".join(map(self.naming.entity, found.entities))}],'
-            f'"concepts":[{",".join(map(self.naming.concept, found.concepts))}],'
-            f'"entity_count":{found.entity_count},"concept_count":{found.concept_count},'
-            f"{json.dumps(found.count(), separators=(',', ':'))[1:-1]},"
-            f'"milliseconds":{milliseconds:.3f}}}'
-        ).encode("utf-8", "replace")
-
-
-@final
-class AnswerNames:
-    """Names as queries write them and as people read them, and answers as JSON; what is said often is kept.
-
-    Numbers have seven digits, as many as models compute with; all of a double's would take three times as long.
-    """
-
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self.write = lru_cache(CACHED)(kb.resolver.write)
-        self.show = lru_cache(CACHED)(kb.resolver.show)
-        self._start = lru_cache(CACHED)(self._write_start)
-
-    def entity(self, answer: EntityAnswer) -> str:
-        """An entity as a JSON object, with the name that a query can say."""
-        start = self._start(Role.ENTITY, answer.iri, answer.label)
-        return f'{start},"degree":{answer.degree:.7g},"status":"{answer.status}"}}'
-
-    def concept(self, answer: ConceptAnswer) -> str:
-        """A concept as a JSON object, with the name that a query can say."""
-        start = self._start(Role.CONCEPT, answer.iri, answer.label)
-        told = f'"coverage":{answer.coverage:.7g},"specificity":{answer.specificity:.7g}'
-        return f'{start},"degree":{answer.degree:.7g},"status":"{answer.status}",{told}}}'
-
-    def _write_start(self, role: Role, iri: str, label: str) -> str:
-        content = {"iri": iri, "label": label, "name": self.write(role, from_ntriples(iri))}
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))[:-1]
+            return [error] if len(batch) == 1 else [self._answers([each])[0] for each in batch]
+        return [
+            answers.to_text(milliseconds=round((time.perf_counter() - asked.came) * 1_000, 3)).encode(
+                "utf-8", "replace"
+            )
+            for (asked, _), answers in zip(batch, found, strict=True)
+        ]
 
 
 def encode(content: Any) -> bytes:

@@ -4,16 +4,17 @@ description."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tarbox.http.settings import MOST_ANSWERS
-from tarbox.service.answers import AnswerCounts, Answers
-from tarbox.service.concept_pages import ConceptLine
+from tarbox.http.problems import Problem
+from tarbox.http.settings import MOST_ANSWERS, MOST_SKIPPED, Bounds
+from tarbox.service.answers import AnswerCounts, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.examples import Example
 from tarbox.service.ordering import Order
+from tarbox.service.search import SearchResult
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 _NS = "https://tarbox.example/academia#"
@@ -22,6 +23,7 @@ ORDER_MEANING = (
     "paper's Jensen-Shannon similarity."
 )
 K_MEANING = "How many answers of each kind: so many known ones, and so many predicted ones."
+OFFSET_MEANING = "How many answers to pass over first, of each kind: known ones and predicted ones each."
 MIN_DEGREE_MEANING = (
     "The least degree of a prediction that is listed, where degrees are probabilities; predictions below it, down to "
     "0.01, are counted."
@@ -35,15 +37,35 @@ class Language(StrEnum):
     SPARQL = "sparql"
 
 
+def _whole(value: object) -> object:
+    """Numbers of answers are whole in JSON too."""
+    if isinstance(value, bool | float):
+        raise ValueError("Input should be a whole number")
+    return value
+
+
 class AnswerRequest(BaseModel):
-    """A question."""
+    """A question: the parameters of an address, or a body."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"query": FIGURE_1, "k": 10}]})
-    query: str = Field(description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.")
+    query: str = Field(
+        description="A class expression in Manchester syntax, or a SPARQL SELECT of one variable.", examples=[FIGURE_1]
+    )
     language: Language = Language.MANCHESTER
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=K_MEANING, strict=True)
+    k: Annotated[int, BeforeValidator(_whole)] = Field(10, ge=1, le=MOST_ANSWERS, description=K_MEANING)
+    offset: Annotated[int, BeforeValidator(_whole)] = Field(0, ge=0, le=MOST_SKIPPED, description=OFFSET_MEANING)
     order: Order = Field(Order.DESCRIPTIVE, description=ORDER_MEANING)
     min_degree: float = Field(MIN_DEGREE, ge=0, le=1, description=MIN_DEGREE_MEANING)
+    status: Literal["known", "predicted"] | None = Field(None, description="List answers of this status alone.")
+
+
+class AnswersRequest(BaseModel):
+    """Many questions."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"questions": [{"query": FIGURE_1}, {"query": "Person"}]}]}
+    )
+    questions: list[AnswerRequest] = Field(min_length=1, max_length=Bounds().questions)
 
 
 class EntityItem(BaseModel):
@@ -81,48 +103,21 @@ class CountsItem(CountsByKind):
     less_likely: CountsByKind
 
 
+_ENTITY = EntityAnswer(f"<{_NS}YannLeCun>", "Yann LeCun")
+_CONCEPT = ConceptAnswer(f"<{_NS}TuringLaureate>", "Turing Award laureate", 1.0, "known", 0.57, 0.57)
+_ENGLISH = "everything that is interested in something that Geoffrey Hinton investigates and Google uses"
+_SAID = {"canonical": FIGURE_1, "english": _ENGLISH}
+_EXAMPLE = Answers(FIGURE_1, [_ENTITY], [_CONCEPT], AnswerCounts(7), AnswerCounts(21), _SAID).to_json()
+_EXAMPLE["entities"][0]["name"], _EXAMPLE["concepts"][0]["name"] = "YannLeCun", "TuringLaureate"
+
+
 class AnswerReply(BaseModel):
     """Both lists of answers, the known first. The counts are of all there are, also where fewer are listed.
 
     `known_count` and `predicted_count` are of entities; `entity_count` and `concept_count` are of both together.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": FIGURE_1,
-                    "canonical": FIGURE_1,
-                    "english": "everything that is interested in something that Geoffrey Hinton investigates and "
-                    "Google uses",
-                    "entities": [
-                        {
-                            "iri": f"<{_NS}YannLeCun>",
-                            "label": "Yann LeCun",
-                            "name": "YannLeCun",
-                            "degree": 1.0,
-                            "status": "known",
-                        }
-                    ],
-                    "concepts": [
-                        {
-                            "iri": f"<{_NS}TuringLaureate>",
-                            "label": "Turing Award laureate",
-                            "name": "TuringLaureate",
-                            "degree": 1.0,
-                            "status": "known",
-                            "coverage": 0.57,
-                            "specificity": 0.57,
-                        }
-                    ],
-                    "entity_count": 7,
-                    "concept_count": 21,
-                    **Answers("", [], [], AnswerCounts(7), AnswerCounts(21)).count(),
-                    "milliseconds": 1.2,
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "milliseconds": 1.2}]})
     query: str
     canonical: str = Field(description="The query in Manchester syntax with short names.")
     english: str
@@ -133,7 +128,14 @@ class AnswerReply(BaseModel):
     known_count: int
     predicted_count: int
     counts: CountsItem
+    trained_on: str | None = Field(None, description="What a model has learnt from; not of a store.")
     milliseconds: float
+
+
+class AnswersReply(BaseModel):
+    """For each question its answers, or what is wrong with it."""
+
+    answers: list[AnswerReply | Problem]
 
 
 class DrawingReply(BaseModel):
@@ -144,20 +146,10 @@ class DrawingReply(BaseModel):
     canonical: str
 
 
-class ConceptReply(BaseModel):
-    """A concept with its place in the hierarchy and its members: known ones, then predicted ones, at most 20 each."""
+class SearchReply(BaseModel):
+    """Things that a text may name, the best first."""
 
-    iri: str
-    label: str
-    name: str
-    instances: int
-    specificity: float
-    parents: list[ConceptLine]
-    children: list[ConceptLine]
-    child_count: int
-    paths: list[list[ConceptLine]] = Field(description="Chains from a root down to this concept.")
-    equivalents: list[ConceptLine]
-    members: list[EntityItem]
+    results: list[SearchResult]
 
 
 class NamedItem(BaseModel):
@@ -214,7 +206,15 @@ class KnowledgeBaseReply(BaseModel):
     limits: dict[str, float]
 
 
+class WorkersItem(BaseModel):
+    up: int
+    expected: int
+
+
 class HealthReply(BaseModel):
-    status: Literal["ok"]
+    """`degraded`: fewer workers serve than should."""
+
+    status: Literal["ok", "degraded"]
     title: str
     version: str
+    workers: WorkersItem

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from asyncio.events import TimerHandle
-from typing import Any, Final, final
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol, final
 
 import httptools
 import uvicorn
@@ -14,8 +16,12 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tarbox.core.errors import ConfigError
-from tarbox.http.problems import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE
-from tarbox.http.settings import Bounds, ServerSettings
+from tarbox.http.board import IDLE, SENDING, WAITING
+from tarbox.http.guard import Guard
+from tarbox.http.metrics import Metrics
+from tarbox.http.problems import problem_bytes
+from tarbox.http.settings import ServerSettings
+from tarbox.service.answering import open_answerer
 
 GRACE: Final = 10
 KEEP_ALIVE: Final = 15
@@ -31,20 +37,28 @@ def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
         raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
 
 
-def make_server(app: ASGIApp, settings: ServerSettings) -> uvicorn.Server:
-    """A server that is ready to run: `run()` serves until SIGINT or SIGTERM, then finishes what it has begun."""
-    bounds = settings.bounds
+class Line(Protocol):
+    """Who is told what becomes of connections, by their slots."""
+
+    def mark(self, slot: int, state: int) -> None: ...
+
+    def release(self, slot: int) -> None: ...
+
+
+def make_config(app: ASGIApp, settings: ServerSettings, metrics: Metrics, line: Line | None = None) -> uvicorn.Config:
+    """How uvicorn serves the application; `line` hears of the connections."""
 
     def protocol(*arguments: Any, **named: Any) -> asyncio.Protocol:
-        return Connection(bounds, *arguments, **named)
+        return Connection(settings, metrics, line, *arguments, **named)
 
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
         http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would the class
         ws="none",
         lifespan="on",
+        log_config=None,
         log_level="error",  # what clients do wrong is in their replies: they could fill a log with it
         access_log=False,
         server_header=False,
@@ -53,7 +67,11 @@ def make_server(app: ASGIApp, settings: ServerSettings) -> uvicorn.Server:
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
     )
-    return uvicorn.Server(config)
+
+
+def make_server(app: Guard, settings: ServerSettings) -> uvicorn.Server:
+    """A server in this process: `run()` serves until SIGINT or SIGTERM, then finishes what it has begun."""
+    return uvicorn.Server(make_config(app, settings, app.metrics))
 
 
 @final
@@ -64,9 +82,18 @@ class Connection(HttpToolsProtocol):
     `bounds.reading` seconds, however the bytes trickle. A head has `bounds.head` bytes at most.
     """
 
-    def __init__(self, bounds: Bounds, *arguments: Any, **named: Any) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        metrics: Metrics,
+        line: Line | None,
+        *arguments: Any,
+        slot: int = 0,
+        **named: Any,
+    ) -> None:
         super().__init__(*arguments, **named)
-        self._bounds = bounds
+        self._bounds, self._origins = settings.bounds, settings.origins
+        self._metrics, self._line, self._slot = metrics, line, slot
         self._head = 0
         self._deadline: TimerHandle | None = None
         self._stalled: TimerHandle | None = None
@@ -74,13 +101,15 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self._bounds.connections:
-            self._refuse("busy", "The server has too many connections. Ask again soon.", "Retry-After: 1\r\n")
+            self._refuse("busy", "The server has too many connections. Ask again soon.", {"Retry-After": "1"})
         else:
             self._deadline = self.loop.call_later(self._bounds.reading, self._expire)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self._line is not None:
+            self._line.mark(self._slot, WAITING)
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:  # a head is complete
             self._head = 0
@@ -102,10 +131,17 @@ class Connection(HttpToolsProtocol):
             raise httptools.HttpParserError
         super().on_headers_complete()
 
+    def on_response_complete(self) -> None:
+        if self._line is not None and not self.pipeline:
+            self._line.mark(self._slot, SENDING if self.transport.get_write_buffer_size() else IDLE)
+        super().on_response_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel()
         self.resume_writing()
         super().connection_lost(exc)
+        if self._line is not None:
+            self._line.release(self._slot)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -133,12 +169,21 @@ class Connection(HttpToolsProtocol):
     def _refuse_head(self) -> None:
         self._refuse("head-too-large", f"The address and the header may have {self._bounds.head:,} bytes.")
 
-    def _refuse(self, kind: str, detail: str, more: str = "") -> None:
+    def _refuse(self, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         """Replies before there is a request for the application, and closes."""
         if self.transport.is_closing():
             return
-        status, title = PROBLEM_KINDS[kind]
-        content = json.dumps({"type": PROBLEM_TYPE + kind, "title": title, "status": status, "detail": detail}).encode()
-        head = f"HTTP/1.1 {status} {title}\r\nContent-Type: {PROBLEM_MEDIA_TYPE}\r\nContent-Length: {len(content)}\r\n"
-        self.transport.write(f"{head}{more}Connection: close\r\n\r\n".encode() + content)
+        self._metrics.note_refusal(kind)
+        self.transport.write(problem_bytes(kind, detail, self._origins, headers))
         self.transport.close()
+
+
+def serve_here(source: Path, settings: ServerSettings, listener: socket.socket, report: Callable[[str], None]) -> None:
+    """Serves in this process, until it is told to stop."""
+    from tarbox.http.app import create_app
+
+    answerer = open_answerer(source)
+    server = make_server(create_app(answerer, settings), settings)
+    report(answerer.kb.title)
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
+import secrets
 from dataclasses import dataclass, field
 from typing import Final, final
 
+from tarbox.core.errors import ConfigError
+
 MOST_ANSWERS: Final = 1_000
 """The greatest k: how many answers of each kind one reply may have."""
+MOST_SKIPPED: Final = 1_000_000
+"""The greatest offset."""
+SHORTEST_KEY: Final = 8
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 @final
@@ -16,8 +24,9 @@ class Bounds:
 
     `query` and `sparql` are characters; `body` and `head` bytes; `rows` solutions of a SPARQL query with predictions;
     `result` and `memory` bytes of the results of any other, and of what it may need; `seconds` what a reply may take;
-    `reading` the seconds a client has to send its request or to take its reply; `concurrent` requests that are worked
-    on at a time; `connections` open at a time.
+    `reading` the seconds a client has to send its request or to take its reply. Of one worker: `concurrent` requests
+    are worked on at a time, `waiting` more wait for `patience` seconds; `connections` are open at a time. `questions`
+    may be asked in one request.
     """
 
     query: int = 20_000
@@ -30,7 +39,10 @@ class Bounds:
     seconds: float = 10.0
     reading: float = 10.0
     concurrent: int = 64
+    waiting: int = 256
+    patience: float = 3.0
     connections: int = 1_000
+    questions: int = 100
 
 
 @final
@@ -38,8 +50,9 @@ class Bounds:
 class ServerSettings:
     """How a server runs.
 
-    `origins` are the other web sites whose pages may ask (`*` for all). `worker`: a process of its own makes answers
-    where there is more than one processor.
+    `origins` are the other web sites whose pages may ask (`*` for all), `hosts` the names that clients may call this
+    server by, besides its address; without any, a server on loopback has those of loopback, another one every name.
+    `tag` tells this server's replies from those that a client remembers of another.
     """
 
     host: str = "127.0.0.1"
@@ -47,4 +60,41 @@ class ServerSettings:
     api_key: str | None = None
     origins: tuple[str, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
-    worker: bool = True
+    workers: int = 1
+    hosts: tuple[str, ...] = ()
+    log_level: str = "warning"
+    tag: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    @property
+    def slots(self) -> int:
+        """Places on the board for the connections of a worker, those that are about to be refused among them."""
+        return self.bounds.connections + 64
+
+    def accepted_hosts(self) -> frozenset[str] | None:
+        """The names that `Host` may say, without a port; None where any will do."""
+        if not self.hosts and not is_loopback(self.host):
+            return None
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(name.lower() for name in (*self.hosts, *LOOPBACK_NAMES, own))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_key(key: str | None, host: str, without: bool) -> None:
+    """Refuses a key that can be guessed, and a server that everyone could ask unless that is meant."""
+    if key is not None and len(key.strip()) < SHORTEST_KEY:
+        raise ConfigError(f"the API key is too short: take {SHORTEST_KEY} characters or more")
+    if key is None and not without and not is_loopback(host):
+        raise ConfigError(
+            f"others can reach {host}: give a key with --api-key or TARBOX_API_KEY, or --no-key to let everyone ask"
+        )

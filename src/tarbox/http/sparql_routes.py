@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qs
@@ -12,10 +13,8 @@ from starlette.responses import Response
 from tarbox.core.errors import QueryError
 from tarbox.http.dispatcher import Dispatcher as Desk
 from tarbox.http.problems import problem
-from tarbox.http.quick import DEGREE
 from tarbox.http.replies import check_text
 from tarbox.http.routes import failures
-from tarbox.http.settings import Bounds
 from tarbox.query.names import XSD
 from tarbox.query.sparql_results import ANY_MEDIA, formats_of
 from tarbox.service.answering import Question
@@ -23,6 +22,7 @@ from tarbox.service.degrees import MIN_DEGREE
 
 FORM: Final = "application/x-www-form-urlencoded"
 QUERY: Final = "application/sparql-query"
+DEGREE: Final = re.compile(r"0(\.\d{1,9})?|1(\.0{1,9})?", re.ASCII)
 EXAMPLE: Final = "SELECT ?x WHERE { ?x a <https://tarbox.example/academia#Person> }"
 _FORMATS: Final = formats_of(graph=False) + formats_of(graph=True)
 _RESULTS: Final[dict[int | str, dict[str, Any]]] = {
@@ -52,7 +52,7 @@ _BODY: Final = {
 Parameters = Mapping[str, list[str]]
 
 
-def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
+def sparql(desk: Desk) -> APIRouter:
     """The SPARQL endpoint: an engine over what is known, and a model's predictions where they are asked for."""
     router = APIRouter()
 
@@ -74,7 +74,7 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
         parameters = _read(request.url.query)
         if query is None and "update" not in parameters:
             return Response(_DESCRIPTION, media_type=formats_of(graph=True)[0].media_type)
-        return await _respond(desk, bounds, parameters, accept)
+        return await _respond(desk, parameters, accept)
 
     @router.post(
         "/sparql",
@@ -98,7 +98,7 @@ def sparql(desk: Desk, bounds: Bounds) -> APIRouter:
             return problem(
                 "media-type", f"Send the query as {FORM} or as {QUERY}.", {"Accept-Post": f"{FORM}, {QUERY}"}
             )
-        return await _respond(desk, bounds, parameters, accept)
+        return await _respond(desk, parameters, accept)
 
     return router
 
@@ -115,7 +115,7 @@ def _format(parameters: Parameters) -> str:
     return next((parameters[name][-1] for name in ("format", "output") if parameters.get(name)), "")
 
 
-async def _respond(desk: Desk, bounds: Bounds, parameters: Parameters, accept: str) -> Response:
+async def _respond(desk: Desk, parameters: Parameters, accept: str) -> Response:
     """The results that parameters ask for, in a format that the client accepts; blank ones say nothing."""
     if any("".join(parameters.get(name, ())) for name in ("default-graph-uri", "named-graph-uri")):
         raise QueryError("there is one graph here: leave default-graph-uri and named-graph-uri out")
@@ -132,27 +132,33 @@ async def _respond(desk: Desk, bounds: Bounds, parameters: Parameters, accept: s
         least = parameters.get("min-degree", [""])[-1] or str(MIN_DEGREE)
         if not DEGREE.fullmatch(least):
             raise QueryError(f"min-degree = {least!r}: say a number from 0 to 1")
-        text, total = await desk.work(_predict, desk, bounds, text, float(least))
+        text, total = await desk.work(_predict, desk, text, float(least))
         headers = {"X-Total-Count": str(total)}
     else:
-        check_text(text, bounds.body)
-    reply = await desk.sparql.ask(text, accept, _format(parameters))
-    reply.headers.update(headers)
-    return reply
+        check_text(text, desk.bounds.body)
+    content, media_type = await desk.sparql.ask(text, accept, _format(parameters))
+    return Response(content, headers=headers, media_type=media_type)
 
 
-def _predict(desk: Desk, bounds: Bounds, text: str, least: float) -> tuple[str, int]:
+def _predict(desk: Desk, text: str, least: float) -> tuple[str, int]:
     """A query whose solutions are what is known and then what is predicted, and how many of them there are.
 
     They have `degree` and `status` beside the variable selected; the engine writes them in any format.
     """
     selected = desk.replies.read_selection(text)
-    most = bounds.rows if selected.limit is None else min(selected.limit, bounds.rows)
-    found = desk.answerer.answer_many([Question(selected.query, selected.offset + most, min_degree=least)])[0]
+    rows, offset = desk.bounds.rows, selected.offset
+    is_sifted = bool(selected.condition or selected.order)  # then the engine takes the part that is asked for
+    most = rows if selected.limit is None else min(selected.limit, rows)
+    reach = rows if is_sifted else offset + most
+    found = desk.answerer.answer_many([Question(selected.query, reach, min_degree=least)])[0]
     names = [f"?{name}" + "_1" * (name == selected.variable) for name in ("degree", "status")]
     variables = " ".join([f"?{selected.variable}", *names])
-    rows = "\n".join(
+    shown = " ".join(f"?{name}" for name in selected.selected) if len(selected.selected) > 1 else variables
+    listed = "\n".join(
         f'({answer.iri} "{float(answer.degree)!r}"^^<{XSD}double> "{answer.status}")'
-        for answer in found.entities[selected.offset :][:most]
+        for answer in found.entities[0 if is_sifted else offset :][: rows if is_sifted else most]
     )
-    return f"SELECT {variables} {{ VALUES ({variables}) {{ {rows} }} }}", found.entity_count
+    condition = f" FILTER({selected.condition})" if selected.condition else ""
+    order = f" ORDER BY{selected.order}" if selected.order else ""
+    part = f" OFFSET {offset} LIMIT {most}" if is_sifted else ""
+    return f"SELECT {shown} {{ VALUES ({variables}) {{ {listed} }}{condition} }}{order}{part}", found.entity_count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
@@ -47,7 +47,8 @@ _SALTS: Final = 3
 @final
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line.
+    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line. `columns` are those of
+    tables (`tarbox.kb.readers.tables.parse_columns`).
 
     `seconds` is the time for each pair of classes beyond saturation (`tarbox.kb.reasoning.classification.classify`).
     """
@@ -58,6 +59,7 @@ class BuildOptions:
     base: str | None = None
     memory: int | None = None
     strict: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @final
@@ -149,7 +151,7 @@ def _read(
     sources: Sequence[Source], staging: Staging, journal: Journal, options: BuildOptions, progress: Progress
 ) -> tuple[list[Source], dict[str, str]]:
     """Stage all sources, and the imports of theirs that are at hand; returns what was read and each import's fate."""
-    waiting, read, reading = list(sources), list[Source](), ReadOptions(options.base, sources)
+    waiting, read, reading = list(sources), list[Source](), ReadOptions(options.base, sources, options.columns)
     imports: dict[str, str] = {}
     codes = options.interpretation.evidence
     while waiting:

@@ -28,12 +28,14 @@ STATEMENT_BLOCK = 1 << 16
 class ReadOptions:
     """`base` resolves relative IRIs in RDF and is put before the ids of tables.
 
+    `columns` says which columns of tables with a header mean what (`tarbox.kb.readers.tables`).
     `sources` are all that one build reads, where a file means what another says; `shared` keeps what readers have found
     out about all of them, by its type.
     """
 
     base: str | None = None
     sources: Sequence[Source] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
     shared: dict[type, Any] = field(default_factory=dict, compare=False)
 
     @property
@@ -82,7 +84,8 @@ def attribute_rows(rows: Sequence[int], names: Sequence[str], values: Sequence[s
     return pa.record_batch([pa.array(column, field.type) for column, field in columns], schema=ATTRIBUTES)
 
 
-NOTHING = batch([], [], [])
+# of no list: pyarrow would import pandas for it, a quarter of a second for every command
+NOTHING = pa.record_batch([pa.nulls(0, field.type) for field in STATEMENTS], schema=STATEMENTS)
 
 
 def in_blocks(statements: Iterable[tuple[str, str, str]]) -> Iterator[pa.RecordBatch]:

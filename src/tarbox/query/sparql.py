@@ -29,6 +29,7 @@ from tarbox.query.algebra import (
 )
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits
 from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF, WELL_KNOWN, quote
+from tarbox.query.sparql_conditions import OF_SOLUTIONS, conjuncts, write_condition
 
 SPARQL_ANSWERABLE: Final = (
     "answerable is a SELECT of one variable over a tree of triple patterns, UNION, FILTER NOT EXISTS, MINUS, VALUES; "
@@ -77,12 +78,19 @@ _Part: TypeAlias = _Triple | _Choice | _Without | _OneOf
 @final
 @dataclass(frozen=True, slots=True)
 class SparqlSelection:
-    """A ``SELECT`` of one variable: what it means, and which part of its solutions is asked for."""
+    """A ``SELECT`` of one variable: what it means, and which part of its solutions is asked for.
+
+    `selected` are the variables in their order, `condition` and `order` what is said of each solution's degree and
+    status (`tarbox.query.sparql_conditions`), as SPARQL has it.
+    """
 
     query: Query
     variable: str
     offset: int = 0
     limit: int | None = None
+    selected: tuple[str, ...] = ()
+    condition: str = ""
+    order: str = ""
 
 
 def parse_sparql(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
@@ -92,13 +100,15 @@ def parse_sparql(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
     limits.
     """
     found = parse_selection(text, limits)
+    if len(found.selected) > 1 or found.condition or found.order:
+        _Reader(text).refuse("select one variable; of degree and status it can be said with predictions only", "SELECT")
     if found.limit is not None or found.offset:
         _Reader(text).refuse("LIMIT and OFFSET are not answerable", "LIMIT" if found.limit is not None else "OFFSET")
     return found.query
 
 
 def parse_selection(text: str, limits: Limits = DEFAULT_LIMITS) -> SparqlSelection:
-    """The same with its ``LIMIT`` and ``OFFSET``.
+    """The same with its ``LIMIT`` and ``OFFSET``, and with what it says of ``?degree`` and ``?status``.
 
     >>> parse_selection("SELECT ?x { ?x <urn:p> <urn:a> }LIMIT 5 # rows").limit
     5
@@ -108,13 +118,15 @@ def parse_selection(text: str, limits: Limits = DEFAULT_LIMITS) -> SparqlSelecti
     try:
         reader = _Reader(text)
         node = _translate(text, reader)
-        part, pattern = _pattern(node)
-        query = reader.query(reader.parts(pattern), node.PV[0])
+        part, order, pattern = _pattern(node, reader)
+        condition = reader.take_conditions(pattern)
+        root = next((each for each in node.PV if str(each) not in OF_SOLUTIONS), node.PV[0])
+        query = reader.query(reader.parts(pattern), root)
     except RecursionError:
         raise QueryTooLarge("the SPARQL query is nested too deeply") from None
     if size(query) > limits.nodes or depth(query) > limits.depth:
         raise QueryTooLarge(f"the query exceeds the limits of {limits.nodes:,} nodes or {limits.depth:,} levels")
-    return SparqlSelection(query, str(node.PV[0]), *part)
+    return SparqlSelection(query, str(root), *part, tuple(map(str, node.PV)), condition, order)
 
 
 def _translate(text: str, reader: _Reader) -> Any:
@@ -137,8 +149,9 @@ def _translate(text: str, reader: _Reader) -> Any:
         reader.refuse(f"{form} is not answerable here", form)
     if node.datasetClause:
         reader.refuse("FROM is not answerable: there is one knowledge base", "FROM")
-    if len(node.PV) != 1:
-        reader.refuse(f"select one variable, not {len(node.PV)}", "SELECT")
+    own = [each for each in node.PV if str(each) not in OF_SOLUTIONS]
+    if len(own) != 1 and len(node.PV) != 1:
+        reader.refuse(f"select one variable, not {len(own)}", "SELECT")
     return node
 
 
@@ -153,14 +166,19 @@ def _explain(error: Exception, text: str) -> tuple[str, int]:
     return f"the prefix '{prefix}:' is not declared; {declared}", place.start() if place else 0
 
 
-def _pattern(node: Any) -> tuple[tuple[int, int | None], Any]:
-    """(offset, limit), and what stands between the braces."""
-    pattern, offset, limit = node.p, 0, None
+def _pattern(node: Any, reader: _Reader) -> tuple[tuple[int, int | None], str, Any]:
+    """(offset, limit), the order, and what stands between the braces."""
+    pattern, offset, limit, order = node.p, 0, None, ""
     if pattern.name == "Slice":
         pattern, offset, limit = pattern.p, int(pattern.start or 0), pattern.length
-    while pattern.name in ("Distinct", "Reduced", "Project"):
+    while pattern.name in ("Distinct", "Reduced", "Project", "OrderBy"):
+        for each in pattern.expr if pattern.name == "OrderBy" else ():
+            key = write_condition(each.expr, (*OF_SOLUTIONS, *map(str, node.PV)))
+            if key is None:
+                reader.refuse("ORDER BY is answerable for the variables that are selected, degree and status", "ORDER")
+            order += f" {each.order or 'ASC'}({key})"
         pattern = pattern.p
-    return (offset, limit), pattern
+    return (offset, limit), order, pattern
 
 
 @final
@@ -169,6 +187,13 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._taken: list[Any] = []
+
+    def take_conditions(self, pattern: Any) -> str:
+        """What a query's own filter says of degree and status, which its patterns do not."""
+        told = [(each, write_condition(each)) for each in (conjuncts(pattern.expr) if pattern.name == "Filter" else ())]
+        self._taken = [each for each, written in told if written]
+        return " && ".join(written for _, written in told if written)
 
     def parts(self, node: Any) -> tuple[_Part, ...]:
         """A group of patterns as a flat sequence; negations are bound to the one variable they share with it."""
@@ -211,14 +236,11 @@ class _Reader:
 
     def _filtered(self, expression: Any) -> Iterator[Any]:
         """The patterns that a filter forbids."""
-        name = getattr(expression, "name", "")
-        if name == "ConditionalAndExpression":
-            for operand in (expression.expr, *expression.other):
-                yield from self._filtered(operand)
-        elif name == "Builtin_NOTEXISTS":
-            yield expression.graph
-        else:
-            self.refuse("a FILTER other than NOT EXISTS is not answerable", "FILTER")
+        for each in conjuncts(expression):
+            if getattr(each, "name", "") == "Builtin_NOTEXISTS":
+                yield each.graph
+            elif not any(each is taken for taken in self._taken):
+                self.refuse("a FILTER other than NOT EXISTS is not answerable", "FILTER")
 
     def _without(self, outer: tuple[_Part, ...], node: Any, keyword: str) -> _Without:
         inner = self.parts(node)

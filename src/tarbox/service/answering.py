@@ -31,7 +31,8 @@ class Question:
     `text` is the query as someone wrote it, where someone did: the answers say it again. `order` is that of the
     concepts, `min_degree` the least degree of a prediction that is listed, where degrees are probabilities; 0 for all
     that count (`tarbox.service.degrees.COUNTED`). `row` is the shape of the query as it is answered
-    (`tarbox.query.rewrites.plain`) with its ids (`tarbox.execution.rows`), where someone has looked them up.
+    (`tarbox.query.rewrites.plain`) with its ids (`tarbox.execution.rows`), where someone has looked them up. `offset`
+    are passed over in each list, of known and of predicted ones each; with a `status` only those are listed.
     """
 
     query: Query
@@ -40,10 +41,22 @@ class Question:
     order: Order = Order.DESCRIPTIVE
     min_degree: float = MIN_DEGREE
     row: tuple[Query, Ids] | None = field(default=None, compare=False, repr=False)
+    offset: int = 0
+    status: str | None = None
 
     def __post_init__(self) -> None:
         check_count(self.k)
+        check_count(self.offset)
         check_degree(self.min_degree)
+
+    @property
+    def reach(self) -> int | None:
+        """How many of each kind must be found to list those that are wanted."""
+        return None if self.k is None else self.offset + self.k
+
+    def take_part(self, found: Answers) -> Answers:
+        """Those of all answers within reach that are wanted."""
+        return found.part(self.offset, self.status)
 
     def said(self) -> str:
         """The query as its answers name it."""
@@ -103,7 +116,9 @@ class ExactAnswerer:
         """Questions of one shape run as one table of ids."""
         found = answer_queries([question.query for question in questions], self._kb.index)
         return [
-            self._kb.assemble(question.said(), answer, question.k, question.order)
+            question.take_part(
+                self._kb.assemble(question.said(), answer, question.reach, question.order, question.query)
+            )
             for question, answer in zip(questions, found, strict=True)
         ]
 
@@ -129,12 +144,12 @@ def open_answerer(path: str | os.PathLike[str]) -> Answerer:
 def warm_up(answerer: Answerer) -> None:
     """Builds everything that the first questions would otherwise wait for: indexes, names, machine code."""
     kb = answerer.kb
-    for role in Role:
-        kb.resolver.lookup(role).complete("warm-up", 1)
     if len(kb.entities):
         question = Question(Entity(kb.facts.vocabulary.entities.iri(0)), 1)
         answerer.answer_many([question])
         answerer.answer_many([question, question])
+    for text in ("", "warm-up"):  # what has an answer, and what is looked for among misspelled names
+        kb.search(text, 1)
 
 
 def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final, overload
 
 import pyarrow as pa
 
 from tarbox.core.errors import MissingDependency
+from tarbox.core.ids import Role
+from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tarbox.service.naming import Naming
 
 KNOWN: Final = "known"
 PREDICTED: Final = "predicted"
 ALL_FACTS = "all facts"
 """What a model was trained on, unless facts were held out."""
 T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A", bound="EntityAnswer | ConceptAnswer")
 
 
 @final
@@ -131,7 +138,8 @@ class AnswerCounts:
 class Answers:
     """Both lists of answers to one query, known ones before predicted ones, and how many there are of each.
 
-    `query` is its text; `extra` stands beside the rest in JSON.
+    `query` is its text and `tree` what it means, where there is one; `extra` stands beside the rest in JSON, and
+    `naming` has the names that a query can say.
     """
 
     query: str
@@ -140,6 +148,18 @@ class Answers:
     entity_counts: AnswerCounts
     concept_counts: AnswerCounts
     extra: dict[str, Any] = field(default_factory=dict)
+    tree: Query | None = None
+    naming: Naming | None = field(default=None, compare=False, repr=False)
+
+    def part(self, offset: int, status: str | None) -> Answers:
+        """Without the first `offset` of each list, known and predicted ones each, and with one status alone."""
+        if not offset and status is None:
+            return self
+        return replace(
+            self,
+            entities=_part(self.entities, offset, status),
+            concepts=_part(self.concepts, offset, status),
+        )
 
     @property
     def entity_count(self) -> int:
@@ -160,14 +180,30 @@ class Answers:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """A dictionary ready for `json.dumps`: ``query``, counts, ``entities``, ``concepts``."""
-        return {
-            "query": self.query,
-            **self.count(),
-            "entities": [asdict(answer) for answer in self.entities],
-            "concepts": [_without_nothing(asdict(answer)) for answer in self.concepts],
-            **self.extra,
-        }
+        """A dictionary ready for `json.dumps`: what `to_text` writes."""
+        return dict(json.loads(self.to_text()))
+
+    def to_text(self, **more: Any) -> str:
+        """The answers as JSON: ``query``, ``canonical``, ``english``, counts, ``entities``, ``concepts``, extras.
+
+        Items are written by hand: most of each is the same in every reply, and kept. Numbers have seven digits, as
+        many as models compute with; all of a double's would take three times as long.
+        """
+        told: dict[str, Any] = {"query": self.query}
+        if self.tree is not None and self.naming is not None:
+            told |= self.naming.describe(self.tree)
+        told |= {"entity_count": self.entity_count, "concept_count": self.concept_count, **self.count(), **self.extra}
+        head = json.dumps(told | more, ensure_ascii=False, separators=(",", ":"))
+        entities = ",".join([f"{self._begin(Role.ENTITY, each)}}}" for each in self.entities])
+        concepts = ",".join([f"{self._begin(Role.CONCEPT, each)}{_end(each)}}}" for each in self.concepts])
+        return f'{head[:-1]},"entities":[{entities}],"concepts":[{concepts}]}}'
+
+    def _begin(self, role: Role, each: EntityAnswer | ConceptAnswer) -> str:
+        if self.naming is None:
+            start = json.dumps({"iri": each.iri, "label": each.label}, ensure_ascii=False)[:-1]
+        else:
+            start = self.naming.begin(role, each.iri, each.label)
+        return f'{start},"degree":{each.degree:.7g},"status":"{each.status}"'
 
     def to_arrow(self) -> pa.Table:
         """One row per answer: ``level``, ``iri``, ``label``, ``degree``, ``status``, ``coverage``, ``specificity``."""
@@ -197,5 +233,23 @@ def _rows(level: str, answers: Iterable[EntityAnswer | ConceptAnswer]) -> list[d
     return [{"level": level, **asdict(answer)} for answer in answers]
 
 
-def _without_nothing(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if value is not None}
+def _part(listed: Sequence[A], offset: int, status: str | None) -> Sequence[A]:
+    """Known answers stand first: the place of the first other is found by halves, since they may be many."""
+    border = bisect_left(listed, True, key=lambda each: each.status != KNOWN)
+    known = listed[offset : border if status != PREDICTED else 0]
+    return known if status == KNOWN else [*known, *listed[border + offset :]]
+
+
+def _end(answer: ConceptAnswer) -> str:
+    """The keys that a concept has beside those of an entity; what is not told is left out."""
+    given = [(name, getattr(answer, name)) for name in _OF_CONCEPTS]
+    return "".join(
+        f',"{name}":{value:.7g}' if isinstance(value, float) else f',"{name}":{json.dumps(value)}'
+        for name, value in given
+        if value is not None
+    )
+
+
+_OF_CONCEPTS: Final = tuple(
+    each.name for each in fields(ConceptAnswer) if each.name not in {own.name for own in fields(EntityAnswer)}
+)

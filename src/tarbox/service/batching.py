@@ -60,7 +60,7 @@ class Batcher(Generic[Q, A]):
         Raises `Overloaded` while the thread works on a batch that everyone has given up: a thread cannot be stopped,
         and whoever came now would wait as long in vain.
         """
-        if self._asked and all(future.done() for _, future in self._asked):
+        if self.is_given_up():
             raise Overloaded("The server is still at work on a question that took too long. Ask again soon.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
@@ -73,6 +73,10 @@ class Batcher(Generic[Q, A]):
             self._pause = None
             loop.call_soon(self._start)
         return await future
+
+    def is_given_up(self) -> bool:
+        """Whether the thread works for nobody any more."""
+        return bool(self._asked) and all(future.done() for _, future in self._asked)
 
     def close(self) -> None:
         """Ends the thread, once it has answered what it has begun."""

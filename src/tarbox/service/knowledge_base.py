@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
+from tarbox.kb.arrays import Places
 from tarbox.kb.axioms import Axiom
+from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
@@ -36,6 +38,7 @@ from tarbox.service.answers import (
 from tarbox.service.collections import Thing, Things, tables
 from tarbox.service.degrees import check_count
 from tarbox.service.enrichment import adjust, upper_tail
+from tarbox.service.naming import Naming
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from tarbox.execution.exact import Answer
     from tarbox.kb.attributes import FactAttributes
     from tarbox.kb.store import Store
+    from tarbox.service.search import SearchResult
 
 Floats = NDArray[np.float64]
 
@@ -124,9 +128,43 @@ class KnowledgeBase:
         return open_engine(self.sparql_source())
 
     @cached_property
+    def naming(self) -> Naming:
+        """What things are called."""
+        return Naming(self.resolver)
+
+    @cached_property
     def index(self) -> Index:
         """What answering needs; built once, on the first question, where it was not given."""
-        return self._given or Index.of(self.facts)
+        return self._given or Index.of(self.facts, at_hand=self.closures)
+
+    @cached_property
+    def closures(self) -> tuple[Instances, Instances]:
+        """The instances and the descriptions of the index, which are found sooner than all of it."""
+        if self._given:
+            return self._given.instances, self._given.descriptions
+        instances = Instances.of(self.facts)
+        return instances, instances.describe(self.facts)
+
+    @cached_property
+    def uses(self) -> dict[Role, Places]:
+        """How much each thing is used: the assertions that name an entity, the entities that a concept describes
+        (its instances under closure, where there are no annotation relations), the assertions of a relation."""
+        facts = self.facts
+        ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
+            facts.tails, minlength=len(self.entities)
+        )
+        relations = np.bincount(facts.relations, minlength=len(self.relations))
+        return {Role.ENTITY: ends, Role.CONCEPT: self.closures[1].entities_of.sizes(), Role.RELATION: relations}
+
+    def things(self, role: Role) -> Things:
+        """The entities, concepts or relations."""
+        return {Role.ENTITY: self.entities, Role.CONCEPT: self.concepts, Role.RELATION: self.relations}[role]
+
+    def search(self, text: str, limit: int = 20, role: Role | None = None) -> list[SearchResult]:
+        """Things that a text may name, the best first; see `tarbox.service.search`."""
+        from tarbox.service.search import search
+
+        return search(self, text, limit, role)
 
     def check(self, query: Query) -> None:
         """Raises `UnknownName`, with near names, for a term that this knowledge base does not have."""
@@ -151,8 +189,8 @@ class KnowledgeBase:
         """
         from tarbox.execution.exact import answer_query
 
-        found = answer_query(self._tree(query, sparql), self.index)
-        return self.assemble(_text(query), found, k, Order.of(order))
+        tree = self._tree(query, sparql)
+        return self.assemble(_text(query), answer_query(tree, self.index), k, Order.of(order), tree)
 
     def answer_many(
         self,
@@ -168,8 +206,12 @@ class KnowledgeBase:
         from tarbox.execution.exact import answer_queries
 
         given, chosen = list(queries), Order.of(order)
-        found = answer_queries([self._tree(query, sparql) for query in given], self.index)
-        return [self.assemble(_text(query), answer, k, chosen) for query, answer in zip(given, found, strict=True)]
+        trees = [self._tree(query, sparql) for query in given]
+        found = answer_queries(trees, self.index)
+        return [
+            self.assemble(_text(query), answer, k, chosen, tree)
+            for query, tree, answer in zip(given, trees, found, strict=True)
+        ]
 
     def describe_set(self, entities: Iterable[str]) -> Answers:
         """The concepts that describe a list of entities (IRIs, labels or other names), the most surprising first.
@@ -196,7 +238,7 @@ class KnowledgeBase:
         listed = "{" + ", ".join(thing.iri for thing in map(self.entities.at, members.tolist())) + "}"
         extra = {"correction": "Benjamini-Hochberg", "tests": len(tested), "population": instances.typed_entities()}
         sizes_of = AnswerCounts(len(members)), AnswerCounts(len(ordered))
-        return Answers(listed, self.list_entities(members), ordered, *sizes_of, extra)
+        return Answers(listed, self.list_entities(members), ordered, *sizes_of, extra, naming=self.naming)
 
     def express(self, entities: Iterable[str], k: int | None = 10, without: Query | None = None) -> list[Expression]:
         """The best short class expressions for a list of entities (IRIs, labels or other names), at most `k`.
@@ -268,7 +310,7 @@ class KnowledgeBase:
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
-    def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
+    def assemble(self, said: str, found: Answer, k: int | None, order: Order, tree: Query) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
         coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
         described = Descriptions(
@@ -284,6 +326,8 @@ class KnowledgeBase:
             [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in ordered.tolist()],
             AnswerCounts(len(found.entities)),
             AnswerCounts(len(found.concepts)),
+            tree=tree,
+            naming=self.naming,
         )
 
     def list_entities(self, ids: Ids) -> AnswerList[EntityAnswer]:

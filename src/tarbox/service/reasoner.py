@@ -116,7 +116,7 @@ class Reasoner:
             for part in self._blocks(places):
                 ranked = self._ranker.rank(shape, np.stack([ids for _, ids in part]))
                 for (row, _), candidates in zip(part, ranked, strict=True):
-                    found[row] = self._answer(asked[row], candidates)
+                    found[row] = asked[row].take_part(self._answer(asked[row], candidates))
         return [found[row] for row in range(len(asked))]
 
     def members(self, concept: str, k: int | None = None, min_degree: float = MIN_DEGREE) -> list[EntityAnswer]:
@@ -139,14 +139,14 @@ class Reasoner:
         return (places[start : start + step] for start in range(0, len(places), step))
 
     def _answer(self, question: Question, candidates: QueryCandidates) -> Answers:
-        entities = candidates.entities.choose_by_score(question.k, question.min_degree)
+        entities = candidates.entities.choose_by_score(question.reach, question.min_degree)
         coverage = self._coverage(entities) if candidates.coverage is None else candidates.coverage
         known = candidates.concepts.known
         coverage[known] = candidates.exact.coverage()
         described = Descriptions(candidates.concepts.degrees, coverage, self._specificity, candidates.similarity)
         keys = candidates.predicted_keys(question.order, described)
         ordered = described.sort(question.order, known)
-        concepts = candidates.concepts.choose(ordered, keys, question.k, question.min_degree)
+        concepts = candidates.concepts.choose(ordered, keys, question.reach, question.min_degree)
         return Answers(
             question.said(),
             self._entities(candidates.entities, entities),
@@ -154,6 +154,8 @@ class Reasoner:
             entities.counts,
             concepts.counts,
             {} if self._trained_on is None else {"trained_on": self._trained_on},
+            question.query,
+            self._kb.naming,
         )
 
     def _entities(self, candidates: LevelCandidates, chosen: Chosen) -> list[EntityAnswer]:

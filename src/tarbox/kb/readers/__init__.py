@@ -12,6 +12,7 @@ from tarbox.kb.readers.annotations import (
     read_hpoa,
 )
 from tarbox.kb.readers.dumps import DUMP_RULES, read_dump
+from tarbox.kb.readers.kgx import read_kgx
 from tarbox.kb.readers.lines import read_lines
 from tarbox.kb.readers.owl import read_owl
 from tarbox.kb.readers.rdf import read_rdf
@@ -24,12 +25,15 @@ READERS: Final[dict[str, Reader]] = {
     "turtle": read_rdf,
     "trig": read_rdf,
     "rdfxml": read_rdf,
+    "jsonld": read_rdf,
     "functional": read_owl,
     "owlxml": read_owl,
     "manchester": read_owl,
     "obo": read_owl,
     "tsv": read_table,
     "csv": read_table,
+    "kgx": read_kgx,
+    "kgx-jsonl": read_kgx,
     "gaf": read_gaf,
     "hpoa": read_hpoa,
     "hpo-genes": read_genes_to_phenotype,

@@ -19,13 +19,12 @@ from typing import Any, Final
 
 from pyoxigraph import RdfFormat
 from pyoxigraph import Store as Engine
-from starlette.responses import Response
 
-from tarbox.core.errors import TarboxError
-from tarbox.http.problems import problem, problem_of
+from tarbox.core.errors import NoSuchFormat, QuerySyntaxError, TarboxError
 from tarbox.query.sparql_results import choose_format, formats_of, is_graph, put_query, write_results
 
-MOST_CHILDREN: Final = max(2, os.cpu_count() or 2)
+MOST_CHILDREN: Final = 4
+"""Those of queries that were given up, and are about to end, among them."""
 
 
 def main(descriptor: int, index: str) -> None:
@@ -62,26 +61,30 @@ def _reply(connection: socket.socket, engine: Engine) -> None:
     """Reads a line of JSON; writes another, and the content of the reply."""
     connection.settimeout(None)
     with connection, connection.makefile("rb") as source:
+        connection.send(b"\n")  # it is taken
         asked = json.loads(source.readline())
         signal.setitimer(signal.ITIMER_REAL, max(asked["until"] - time.time(), 0.001))  # then the system ends it
         resource.setrlimit(resource.RLIMIT_DATA, (asked["memory"], asked["memory"]))
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        reply = _answer(engine, asked)
-        head = {"status": reply.status_code, "media_type": reply.media_type}
-        connection.sendall(json.dumps(head).encode() + b"\n" + bytes(reply.body))
+        head, content = _answer(engine, asked)
+        connection.sendall(json.dumps(head).encode() + b"\n" + content)
 
 
-def _answer(engine: Engine, asked: dict[str, Any]) -> Response:
+def _answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """What is said of the results, and these; or what is wrong: the class of an error, and what makes it again."""
     try:
         results = put_query(engine, asked["query"])
         format = choose_format(is_graph(results), asked["accept"], asked["format"])
         if format is None:
             offered = ", ".join(each.media_type for each in formats_of(is_graph(results)))
-            return problem("not-acceptable", f"Results of this query come as {offered}.")
-        return Response(write_results(results, format, asked["bytes"]), media_type=format.media_type)
+            raise NoSuchFormat(f"Results of this query come as {offered}.")
+        return {"media_type": format.media_type}, write_results(results, format, asked["bytes"])
+    except QuerySyntaxError as error:
+        told = [error.reason, error.text, error.position, error.candidates]
+        return {"error": type(error).__name__, "told": told}, b""
     except TarboxError as error:
-        return problem_of(error)
+        return {"error": type(error).__name__, "told": [str(error)]}, b""
 
 
 if __name__ == "__main__":
