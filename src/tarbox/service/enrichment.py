@@ -1,35 +1,113 @@
 """Which concepts a set of entities is rich in: the hypergeometric test, corrected for many tests.
 
-A set of n typed entities is drawn from N; a concept has K instances, k of them in the set. The p-value is the
-probability of k or more under a draw without regard to the concept. Every concept with an instance is one test; the
-q-values are Benjamini and Hochberg's (1995), which bound the expected share of false discoveries.
+A set of n entities is drawn from N; a concept describes K of them, k in the set. The p-value is the probability of k or
+more under a draw without regard to the concept. Every concept that describes one of the N is a test; the q-values are
+Benjamini and Hochberg's (1995), which bound the expected share of false discoveries. Where descriptions are
+probabilities, k and K are their sums, and the p-value is an upper bound of the same probability (ADR 52).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, Final, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tarbox.kb.arrays import Doubles, Places
+from tarbox.kb.arrays import Doubles, Flags, Ids, Places
+from tarbox.kb.closure import Hierarchy
+from tarbox.kb.rows import Rows
 
+SIGNIFICANT: Final = 0.05
 _log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
 
 
-def upper_tail(drawn_inside: Places, inside: Places, drawn: int, population: int) -> Doubles:
+@final
+@dataclass(frozen=True, slots=True)
+class SetTests:
+    """Of all concepts [C]: how much of the set (`inside`, k) and of the background (`sizes`, K) each describes, its
+    p-value and q-value, 1 where there is no test; `drawn` and `population` are n and N, `tests` counts them."""
+
+    inside: NDArray[Any]
+    sizes: NDArray[Any]
+    drawn: int
+    population: int
+    p_values: Doubles
+    q_values: Doubles
+    tests: int
+
+    @classmethod
+    def of(cls, descriptions: Rows, members: Ids, background: Ids, width: int) -> SetTests:
+        """Of `members`, all of them in the `background`; `descriptions` [E, width] may have probabilities as values."""
+        inside, sizes = (_sum_columns(descriptions, chosen, width) for chosen in (members, background))
+        tested, hit = np.flatnonzero(sizes > 0), np.flatnonzero(inside > 0)
+        p_values, q_values = np.ones(width), np.ones(width)
+        tail = upper_tail if descriptions.values is None else bounded_tail
+        p_values[hit] = tail(inside[hit], sizes[hit], len(members), len(background))
+        q_values[tested] = adjust(p_values[tested])
+        return cls(inside, sizes, len(members), len(background), p_values, q_values, len(tested))
+
+    def folds(self) -> Doubles:
+        """[C] how many times as often it describes the set as the background: k/n over K/N."""
+        expected = self.sizes * (self.drawn / max(self.population, 1))
+        found: Doubles = self.inside / np.where(expected > 0, expected, 1.0)
+        return found
+
+    def redundant(self, hierarchy: Hierarchy) -> Flags:
+        """[C] which significant concepts add nothing to a more specific one that is at least as significant: what they
+        describe beyond it is not rich in members of the set (p of 0.05 or more). Of equivalents the first stays."""
+        significant = np.flatnonzero(self.q_values < SIGNIFICANT)
+        origin, below = hierarchy.descendants.gather(significant)
+        above = significant[origin]
+        equal = hierarchy.group[above] == hierarchy.group[below]
+        kept = (
+            (self.q_values[below] < SIGNIFICANT)
+            & (self.p_values[below] <= self.p_values[above])
+            & (~equal | (below < above))
+        )
+        above, below = above[kept], below[kept]
+        inside, sizes = (np.rint(counts).astype(np.int64) for counts in (self.inside, self.sizes))
+        rest = upper_tail(
+            inside[above] - inside[below],
+            sizes[above] - sizes[below],
+            self.drawn - inside[below],
+            self.population - sizes[below],
+        )
+        found = np.zeros(len(self.sizes), np.bool_)
+        found[above[rest >= SIGNIFICANT]] = True
+        return found
+
+
+def upper_tail(drawn_inside: Places, inside: Places, drawn: int | Places, population: int | Places) -> Doubles:
     """[C] P(X >= k) where `drawn` of `population` are taken and `inside` [C] of them count; k is `drawn_inside` [C].
 
     Sums the terms from k upwards relative to the first one, whose logarithm is exact enough for any size.
     """
-    k, size = drawn_inside.astype(np.float64), inside.astype(np.float64)
-    first = (
-        _log_choose(size, k)
-        + _log_choose(population - size, drawn - k)
-        - _log_choose(np.float64(population), np.float64(drawn))
-    )
-    log_tail = first + np.log(_relative_tail(k, size, drawn, population))
-    tail: Doubles = np.where(drawn_inside <= 0, 1.0, np.exp(np.minimum(log_tail, 0.0)))
-    return tail
+    first, tail, _ = _tail_terms(drawn_inside, inside, drawn, population)
+    found: Doubles = np.where(drawn_inside <= 0, 1.0, np.exp(np.minimum(first + np.log(tail), 0.0)))
+    return found
+
+
+def bounded_tail(drawn_weight: Doubles, weight: Doubles, drawn: int, population: int) -> Doubles:
+    """[C] no less than P(S >= s), where S sums the weights, each between 0 and 1, of `drawn` taken of `population`.
+
+    All weights sum to `weight` [C]; s is `drawn_weight` [C]. S is below the hypergeometric count T with as many inside
+    in the convex order, hence P(S >= s) <= E max(T - u, 0) / (s - u) for every u < s; the least of these is taken.
+    """
+    inside = np.ceil(weight - 1e-6)
+    s = np.minimum(drawn_weight, np.minimum(inside, drawn))
+    bound, least = np.ones(len(s)), np.maximum(drawn + inside - population, 0)  # T is never below
+    active = np.flatnonzero(s * population > weight * drawn)
+    u = np.ceil(s) - 1
+    while len(active):
+        first, _, excess = _tail_terms(u[active] + 1, inside[active], drawn, population)
+        found = np.exp(np.minimum(first + np.log(excess) - np.log(s[active] - u[active]), 0.0))
+        better = found < bound[active]
+        bound[active] = np.minimum(found, bound[active])
+        u[active] -= 1
+        active = active[(better | (found >= 1.0)) & (u[active] >= least[active])]
+    return bound
 
 
 def adjust(p_values: Doubles) -> Doubles:
@@ -42,23 +120,36 @@ def adjust(p_values: Doubles) -> Doubles:
     return adjusted
 
 
-def _relative_tail(k: Doubles, size: Doubles, drawn: int, population: int) -> Doubles:
-    """[C] the sum of the terms from k on, as a multiple of the term at k."""
-    total, term = np.ones_like(k), np.ones_like(k)
-    active = np.flatnonzero(k < np.minimum(size, drawn))
+def _sum_columns(matrix: Rows, rows: Ids, width: int) -> NDArray[Any]:
+    """[width] the sum of each column over some rows; whole numbers where the matrix is one of ones."""
+    _, places = matrix.places(rows)
+    weights = None if matrix.values is None else matrix.values[places]
+    return np.bincount(matrix.columns[places], weights, width)
+
+
+def _tail_terms(
+    drawn_inside: NDArray[Any], inside: NDArray[Any], drawn: int | Places, population: int | Places
+) -> tuple[Doubles, Doubles, Doubles]:
+    """[C] each: the logarithm of P(X = k); P(X >= k), and the sum of P(X >= i) for all i >= k, as multiples of it."""
+    k, size = drawn_inside.astype(np.float64), inside.astype(np.float64)
+    n, everything = (np.broadcast_to(np.asarray(number, np.float64), k.shape) for number in (drawn, population))
+    first = _log_choose(size, k) + _log_choose(everything - size, n - k) - _log_choose(everything, n)
+    total, excess, term = np.ones_like(k), np.ones_like(k), np.ones_like(k)
+    active = np.flatnonzero(k < np.minimum(size, n))
     at = k.copy()
     with np.errstate(over="ignore"):
         while len(active):
-            i, inside = at[active], size[active]
-            ratio = (inside - i) * (drawn - i) / ((i + 1) * (population - inside - drawn + i + 1))
+            i, own, taken = at[active], size[active], n[active]
+            ratio = (own - i) * (taken - i) / ((i + 1) * (everything[active] - own - taken + i + 1))
             term[active] *= ratio
             total[active] += term[active]
             at[active] += 1
-            more = (at[active] < np.minimum(inside, drawn)) & ((ratio >= 1) | (term[active] > 1e-17 * total[active]))
+            excess[active] += term[active] * (at[active] - k[active] + 1)
+            more = (at[active] < np.minimum(own, taken)) & ((ratio >= 1) | (term[active] > 1e-17 * total[active]))
             active = active[more]
-    return total
+    return first, total, excess
 
 
-def _log_choose(n: Doubles | np.float64, k: Doubles | np.float64) -> Doubles:
+def _log_choose(n: Doubles, k: Doubles) -> Doubles:
     found: Doubles = _log_gamma(n + 1) - _log_gamma(k + 1) - _log_gamma(n - k + 1)
     return found

@@ -2,7 +2,7 @@
 
 Parts are found from the members alone: their concepts, and what their links lead to, as `r some C`, `r some owl:Thing`
 and `r value e`. Conjunctions of parts are tried level by level from the best ones on. What counts is the
-hypergeometric test (`tarbox.service.enrichment`) with all entities as population; a part more must be worth more than
+hypergeometric test (`tarbox.service.enrichment`) against a population of entities; a part more must be worth more than
 the choice among all parts.
 """
 
@@ -62,10 +62,13 @@ class FoundExpression:
         return self.price, -overlap, len(self.parts), repr(self.parts)
 
 
-def search_expressions(index: Index, members: Ids, without: Iterable[Query] = ()) -> list[FoundExpression]:
-    """The best expressions for a set of entities (increasing ids), the best first; single concepts are left out, and
-    parts of the queries `without`."""
-    search = _Search(index, members)
+def search_expressions(
+    index: Index, members: Ids, without: Iterable[Query], population: Ids | Places
+) -> list[FoundExpression]:
+    """The best expressions for the members of a population (increasing ids), the best first; single concepts are left
+    out, and parts of the queries `without`."""
+    members = np.intersect1d(members, population)
+    search = _Search(index, members, population)
     banned = {canonical(part) for query in without for part in (query, *operands(query))}
     parts = [found for found in search.parts() if canonical(found.query) not in banned]
     joined = parts[:_JOINED]
@@ -85,8 +88,10 @@ def _is_worth(part: FoundExpression, found: Mapping[frozenset[Query], FoundExpre
 
 @final
 class _Search:
-    def __init__(self, index: Index, members: Ids) -> None:
+    def __init__(self, index: Index, members: Ids, population: Ids | Places) -> None:
         self._index, self._members = index, members
+        self._population = np.zeros(index.entities, np.bool_)
+        self._population[population] = True
         self._least = max(min(2, len(members)), len(members) // 10)
         self._own = np.zeros(index.entities, np.bool_)
         self._own[members] = True
@@ -124,8 +129,8 @@ class _Search:
 
     def _judge(self, made: list[tuple[tuple[Query, ...], Ids]]) -> list[FoundExpression]:
         inside = np.array([int(np.count_nonzero(self._own[extension])) for _, extension in made], np.int64)
-        sizes = np.array([len(extension) for _, extension in made], np.int64)
-        p_values = upper_tail(inside, sizes, len(self._members), self._index.entities)
+        sizes = np.array([int(np.count_nonzero(self._population[extension])) for _, extension in made], np.int64)
+        p_values = upper_tail(inside, sizes, len(self._members), int(np.count_nonzero(self._population)))
         found = [
             FoundExpression(parts, extension, int(count), float(p), float(p) * self._choices ** (len(parts) - 1))
             for (parts, extension), count, p in zip(made, inside, p_values, strict=True)

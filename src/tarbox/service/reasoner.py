@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from tarbox.benchmark.folder import STORE, UNTOLD, name_of
+from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Ids
+from tarbox.kb.rows import Rows
 from tarbox.models.scorer import Predictor, Scorer, SubsumptionPredictor
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
@@ -124,6 +126,22 @@ class Reasoner:
         number = np.array([[self._kb.concepts.id(concept)]], np.int32)
         candidates = self._ranker.rank(Concept("?c1"), number)[0].entities
         return self._entities(candidates, candidates.choose_by_score(k, check_degree(min_degree)))
+
+    def describe_set(
+        self, entities: Iterable[str], background: Iterable[str] | None = None, everything: bool = False
+    ) -> Answers:
+        """As `KnowledgeBase.describe_set`, with missing descriptions expected: beside what is known of a concept stands
+        how many members it describes if predictions count by their probability, and the test of that, which decides
+        the order. Raises `QueryError` where the model has no probabilities."""
+        return self._kb.describe_set(entities, background, everything, self.description_probabilities())
+
+    def description_probabilities(self) -> Rows:
+        """[E, C] the probabilities that concepts describe entities, known ones at 1."""
+        if not isinstance(self._scorer, Predictor):
+            raise QueryError(
+                f"{self._model} has no probabilities to expect missing descriptions by: ask a run of credo"
+            )
+        return self._scorer.probabilities.concepts
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.
