@@ -79,6 +79,20 @@ class Instances:
         concepts_of = tree.close(facts.typed, facts.types, len(facts.vocabulary.entities))
         return cls(tree, concepts_of, concepts_of.transpose(size))
 
+    def describe(self, facts: Facts) -> Instances:
+        """The descriptions: an entity has, beside its own concepts, those of what annotation relations lead it to.
+
+        Without annotation relations among the facts, whose instances these are, they are the instances themselves.
+        """
+        if not facts.annotations:
+            return self
+        own = np.isin(facts.relations, facts.annotations)
+        origin, concepts = self.concepts_of.gather(facts.tails[own])
+        typed, types = self.concepts_of.coordinates()
+        rows, columns = np.append(typed, facts.heads[own][origin]), np.append(types, concepts)
+        concepts_of = Rows.of(rows, columns, len(self.concepts_of), len(self.hierarchy))
+        return Instances(self.hierarchy, concepts_of, concepts_of.transpose(len(self.hierarchy)))
+
     def typed_entities(self) -> int:
         """How many entities have at least one concept."""
         return int(np.count_nonzero(self.concepts_of.sizes()))
