@@ -102,7 +102,7 @@ class Printer:
         print(json.dumps(content, ensure_ascii=False, indent=None if self.many else 2))
 
     def _show_tsv(self, answers: Answers) -> None:
-        columns = TSV_COLUMNS if self.many else TSV_COLUMNS[1:]
+        columns: tuple[str, ...] = TSV_COLUMNS if self.many else TSV_COLUMNS[1:]
         if "set_size" in answers.extra:
             expected = any(answer.expected_count is not None for answer in answers.concepts)
             columns += tuple(name for name in _TEST_FIELDS if expected or not name.startswith("expected"))
@@ -152,12 +152,9 @@ class Printer:
         """What a set was compared with, who of it was not, and how many concepts were tested."""
         told = answers.extra
         kinds = [self.kb.concepts[iri].label for iri in told["background"] or ()]
-        given = told["background"] is None
-        whose = " of one set only" if "in_both_sets" in told else " given" if given else " of " + ", ".join(kinds)
-        size = f"{told['background_size']:,} described entities{whose if given or kinds else ''}"
+        whose = " given" if told["background"] is None else f" of {', '.join(kinds)}" if kinds else ""
+        size = f"{told['background_size']:,} described entities{whose}"
         yield f"n = {told['set_size']:,} members in the background, N = {size}"
-        if told.get("in_both_sets"):
-            yield f"in both sets, hence not counted: {told['in_both_sets']:,}"
         if told["outside"]:
             named = ", ".join(self.kb.entities[iri].label for iri in told["outside"][:LEFT_OUT])
             more = ", ..." if len(told["outside"]) > LEFT_OUT else ""

@@ -98,7 +98,10 @@ def ask(
             entities is None and (background or versus or everything or predicted or plot),
             "--background, --versus, --all, --predicted and --plot go with --set FILE",
         ),
-        (versus and (predicted or expressions), "--versus is without --predicted and --expressions: leave these out"),
+        (
+            versus and (background or predicted or expressions),
+            "--versus is its own background, of what is known: leave out --background, --predicted and --expressions",
+        ),
     ):
         if wrong:
             raise typer.BadParameter(message)
@@ -131,9 +134,9 @@ def ask(
     elif file is not None:
         rejected = question.put_all(file)
     elif entities is not None:
-        from tarbox.cli.described_sets import SetRequest, describe_files
+        from tarbox.cli.described_sets import describe_files
 
-        rejected = describe_files(question, SetRequest(entities, background, versus, everything, predicted, plot))
+        rejected = describe_files(question, entities, background, versus, everything, predicted, plot)
     if rejected:
         raise typer.Exit(WITH_REJECTED)
 

@@ -2,97 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 from tarbox.cli.ask import QuestionSession, read_lines, reject
 from tarbox.core.errors import QueryError, SourceError
-from tarbox.service.set_descriptions import Background, compare_members, describe_members, listed_background, read_names
+from tarbox.service.set_descriptions import read_names
 
 if TYPE_CHECKING:
-    from tarbox.kb.arrays import Ids
-    from tarbox.kb.rows import Rows
-    from tarbox.service.answers import Answers, ConceptAnswer
+    from tarbox.service.answers import Answers
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class SetRequest:
-    """The files of a set, of its background and of a set to compare it with, and what is wanted of them."""
-
-    file: Path
-    background: Path | None = None
-    versus: Path | None = None
-    everything: bool = False
-    predicted: bool = False
-    plot: Path | None = None
-
-
-def describe_files(session: QuestionSession, request: SetRequest) -> int:
-    """Describes the set, or what sets it and another apart; returns how many lines were rejected."""
-    kb = session.kb
-    probabilities = _probabilities(session) if request.predicted else None
-    members, rejected = _read(session, request.file)
-    background: Background | None = None
-    if request.background is not None:
-        listed, more = _read(session, request.background)
-        background, rejected = listed_background(kb.index, listed), rejected + more
-    if request.versus is None:
-        described = describe_members(kb, members, background, request.everything, probabilities)
-        told = {request.file: _express(session, described, background)}
+def describe_files(
+    session: QuestionSession,
+    file: Path,
+    background: Path | None,
+    versus: Path | None,
+    everything: bool,
+    predicted: bool,
+    plot: Path | None,
+) -> int:
+    """Describes the set of a file, or what sets it and another apart; returns how many lines were rejected."""
+    if predicted and session.reasoner is None:
+        raise QueryError(f"--predicted needs a run: {session.kb.title} is a store, which predicts nothing")
+    read = {each: _read(session, each) for each in (file, background, versus) if each is not None}
+    members, rejected = read[file][0], sum(rejected for _, rejected in read.values())
+    whole = None if background is None else read[background][0]
+    if versus is not None:
+        both = session.kb.compare_sets(members, read[versus][0], everything)
+        told = list(zip((file, versus), both, strict=True))
     else:
-        others, more = _read(session, request.versus)
-        both = compare_members(kb, members, others, background, request.everything)
-        told, rejected = dict(zip((request.file, request.versus), both, strict=True)), rejected + more
-    if request.plot is not None:
-        _draw(told, request.plot, session.k)
-    for file, answers in told.items():
+        asked = session.reasoner if predicted and session.reasoner else session.kb
+        answers = asked.describe_set(members, whole, everything)
+        told = [(file, session.express(answers, members, background=whole))]
+    if plot is not None:
+        _draw(told, plot, session.k)
+    for each, answers in told:
+        against = "" if versus is None else f", against {versus if each is file else file}"
         shown = replace(answers, entities=answers.entities[: session.k], concepts=answers.concepts[: session.k])
-        other = next((f", against those of {each}" for each in told if each != file), "")
-        text = str(file) if other else answers.query
-        session.printer.show(replace(shown, query=text), f"{len(answers.entities):,} entities of {file}{other}")
+        shown = replace(shown, query=str(each)) if versus else shown
+        session.printer.show(shown, f"{len(answers.entities):,} entities of {each}{against}")
     return rejected
 
 
-def _express(session: QuestionSession, described: Answers, background: Background | None) -> Answers:
-    """With class expressions, where they are asked for."""
-    if not session.expressions:
-        return described
-    of = None if background is None else [session.kb.entities.at(one).iri for one in background.entities.tolist()]
-    return session.express(described, [entity.iri for entity in described.entities], background=of)
-
-
-def _read(session: QuestionSession, file: Path) -> tuple[Ids, int]:
+def _read(session: QuestionSession, file: Path) -> tuple[list[str], int]:
     """The entities of a file, one a line (the first cell where there are tabs), and how many lines name none."""
     lines = list(read_lines(file))
-    named = read_names(session.kb, (text.partition("\t")[0].strip() for _, text in lines))
-    for position, problem in named.problems:
+    members, problems = read_names(session.kb, (text.partition("\t")[0].strip() for _, text in lines))
+    for position, problem in problems:
         reject(file, lines[position][0], problem)
-    if not len(named.members):
+    if not len(members):
         raise SourceError(f"{file} names no entity of {session.kb.title}")
-    return named.members, len(named.problems)
+    return [session.kb.entities.at(member).iri for member in members.tolist()], len(problems)
 
 
-def _probabilities(session: QuestionSession) -> Rows:
-    if session.reasoner is None:
-        raise QueryError(f"--predicted needs a run: {session.kb.title} is a store, which predicts nothing")
-    return session.reasoner.description_probabilities()
-
-
-def _draw(told: dict[Path, Answers], plot: Path, k: int | None) -> None:
-    from tarbox.evaluation.set_plots import EnrichedBar, draw_enrichment
+def _draw(told: list[tuple[Path, Answers]], plot: Path, k: int | None) -> None:
+    from tarbox.evaluation.set_plots import draw_enrichment
     from tarbox.service.enrichment import SIGNIFICANT
 
-    def bar(concept: ConceptAnswer) -> EnrichedBar:
-        values = {"known": concept.q_value, "with predictions": concept.expected_q_value}
-        note = f"{concept.set_count:,} of {concept.background_count:,}, {concept.fold:.3g} times"
-        return EnrichedBar(concept.label, {name: q for name, q in values.items() if q is not None}, note)
-
     panels = {
-        f"{file.name}: {answers.extra['set_size']:,} of {answers.extra['background_size']:,} entities": [
-            bar(concept) for concept in answers.concepts[:k]
+        f"{file.name}: n = {answers.extra['set_size']:,} of N = {answers.extra['background_size']:,}": [
+            (
+                concept.label,
+                {"known": concept.q_value, "with predictions": concept.expected_q_value},
+                f"k = {concept.set_count:,}, K = {concept.background_count:,}, fold {concept.fold:.3g}",
+            )
+            for concept in answers.concepts[:k]
         ]
-        for file, answers in told.items()
+        for file, answers in told
     }
     draw_enrichment(panels, SIGNIFICANT, plot)

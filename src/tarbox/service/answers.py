@@ -62,7 +62,7 @@ class ConceptAnswer:
     p_value: float | None = None
     q_value: float | None = None
     expected_count: float | None = None
-    expected_fold: float | None = None
+    expected_background_count: float | None = None
     expected_p_value: float | None = None
     expected_q_value: float | None = None
 

@@ -48,11 +48,28 @@ class SetTests:
         q_values[tested] = adjust(p_values[tested])
         return cls(inside, sizes, len(members), len(background), p_values, q_values, len(tested))
 
-    def folds(self) -> Doubles:
-        """[C] how many times as often it describes the set as the background: k/n over K/N."""
-        expected = self.sizes * (self.drawn / max(self.population, 1))
-        found: Doubles = self.inside / np.where(expected > 0, expected, 1.0)
-        return found
+    def row(self, concept: int) -> dict[str, Any]:
+        """One concept, by the names of `tarbox.service.answers.ConceptAnswer`; the fold is k/n over K/N."""
+        k, size = int(self.inside[concept]), int(self.sizes[concept])
+        return {
+            "set_count": k,
+            "set_size": self.drawn,
+            "background_count": size,
+            "background_size": self.population,
+            "fold": k * self.population / max(self.drawn * size, 1),
+            "p_value": float(self.p_values[concept]),
+            "q_value": float(self.q_values[concept]),
+        }
+
+    def expected_row(self, concept: int) -> dict[str, float]:
+        """The same, of tests of expected numbers."""
+        told = {
+            "count": self.inside,
+            "background_count": self.sizes,
+            "p_value": self.p_values,
+            "q_value": self.q_values,
+        }
+        return {f"expected_{name}": float(values[concept]) for name, values in told.items()}
 
     def redundant(self, hierarchy: Hierarchy) -> Flags:
         """[C] which significant concepts add nothing to a more specific one that is at least as significant: what they

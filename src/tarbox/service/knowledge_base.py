@@ -36,14 +36,7 @@ from tarbox.service.answers import (
 from tarbox.service.collections import Thing, Things, tables
 from tarbox.service.degrees import check_count
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity
-from tarbox.service.set_descriptions import (
-    Background,
-    compare_members,
-    describe_members,
-    listed_background,
-    own_background,
-    read_names,
-)
+from tarbox.service.set_descriptions import describe_set, own_background, read_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,19 +179,18 @@ class KnowledgeBase:
         asked for. `probabilities` are those of descriptions (`Reasoner.describe_set`). Raises `UnknownName` or
         `AmbiguousName`.
         """
-        return describe_members(self, self._ids(entities), self._background(background), everything, probabilities)
+        given = None if background is None else self._ids(background)
+        return describe_set(self, self._ids(entities), given, everything, probabilities)
 
     def compare_sets(
-        self,
-        first: Iterable[str],
-        second: Iterable[str],
-        background: Iterable[str] | None = None,
-        everything: bool = False,
+        self, first: Iterable[str], second: Iterable[str], everything: bool = False
     ) -> tuple[Answers, Answers]:
-        """What each of two sets is rich in and the other is not: Fisher's exact test, one-sided, on the members of just
-        one of them; those of both are left out. As `describe_set` of each with both as the background."""
+        """What each of two sets is rich in and the other is not: Fisher's exact test, one-sided. As `describe_set` of
+        each with both as the background; the members of both are left out of both."""
         both = self._ids(first), self._ids(second)
-        return compare_members(self, *both, self._background(background), everything)
+        apart = np.setxor1d(*both)
+        one, other = (describe_set(self, np.intersect1d(apart, ids), apart, everything) for ids in both)
+        return one, other
 
     def express(
         self,
@@ -216,9 +208,10 @@ class KnowledgeBase:
         from tarbox.service.expression_search import search_expressions
 
         members = self._ids(entities)
-        given = self._background(background) or own_background(self.index, members)
-        population = np.arange(self.index.entities) if given.kinds == () else given.entities
-        found = search_expressions(self.index, members, [] if without is None else [without], population)
+        population, kinds = own_background(self.index, members)
+        whole = np.arange(self.index.entities) if not kinds else population
+        whole = whole if background is None else self._ids(background)
+        found = search_expressions(self.index, members, [] if without is None else [without], whole)
         most = np.log2(max(self.index.entities, 2))
         return [
             Expression(
@@ -277,13 +270,10 @@ class KnowledgeBase:
         return self.index.instances.specificity()
 
     def _ids(self, names: Iterable[str]) -> Ids:
-        named = read_names(self, names)
-        for _, problem in named.problems:
+        found, problems = read_names(self, names)
+        for _, problem in problems:
             raise problem
-        return named.members
-
-    def _background(self, names: Iterable[str] | None) -> Background | None:
-        return None if names is None else listed_background(self.index, self._ids(names))
+        return found
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query

@@ -15,7 +15,6 @@ from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Ids
-from tarbox.kb.rows import Rows
 from tarbox.models.scorer import Predictor, Scorer, SubsumptionPredictor
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
@@ -133,15 +132,9 @@ class Reasoner:
         """As `KnowledgeBase.describe_set`, with missing descriptions expected: beside what is known of a concept stands
         how many members it describes if predictions count by their probability, and the test of that, which decides
         the order. Raises `QueryError` where the model has no probabilities."""
-        return self._kb.describe_set(entities, background, everything, self.description_probabilities())
-
-    def description_probabilities(self) -> Rows:
-        """[E, C] the probabilities that concepts describe entities, known ones at 1."""
         if not isinstance(self._scorer, Predictor):
-            raise QueryError(
-                f"{self._model} has no probabilities to expect missing descriptions by: ask a run of credo"
-            )
-        return self._scorer.probabilities.concepts
+            raise QueryError(f"{self._model} predicts without probabilities: ask for what is known, or a run of credo")
+        return self._kb.describe_set(entities, background, everything, self._scorer.probabilities.concepts)
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.
