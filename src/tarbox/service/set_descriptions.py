@@ -106,8 +106,7 @@ def describe_set(
             KNOWN if known.inside[row] else PREDICTED,
             float(leading.inside[row] / leading.drawn),
             float(specificity[row]),
-            **known.row(row),
-            **(expected.expected_row(row) if expected else {}),
+            **(known.row(row) | (expected.expected_row(row) if expected else {})),
         )
         for row in ordered.tolist()
         for thing in [kb.concepts.at(row)]
