@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarbox.kb.arrays import Flags, Ids, Places
-from tarbox.kb.closure import Instances
+from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, contains, offsets_of
 from tarbox.query.algebra import DataRange
@@ -78,17 +78,17 @@ class Index:
     ranges: dict[DataRange, Ids] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, facts: Facts, earlier: Facts | None = None, instances: Instances | None = None) -> Index:
+    def of(
+        cls, facts: Facts, earlier: Facts | None = None, at_hand: tuple[Instances, Instances] | None = None
+    ) -> Index:
         """The index of `facts`; what is not in the `earlier` facts (nor follows from them) is marked as held out.
-        `instances` are those of the facts, where they are at hand."""
-        instances = instances or Instances.of(facts)
-        descriptions = instances.describe(facts)
+        The instances and descriptions of the facts may be `at_hand`."""
+        instances, descriptions = at_hand or _closures(facts)
         triples = _triples(facts, instances, descriptions)
         held_out = np.zeros(len(triples[0]), np.bool_)
         if earlier is not None:
             keys = TripleKeys(_nodes(facts))
-            known = Instances.of(earlier, instances.hierarchy)
-            before = _triples(earlier, known, known.describe(earlier))
+            before = _triples(earlier, *_closures(earlier, instances.hierarchy))
             held_out = ~contains(np.sort(keys.encode(*before)), keys.encode(*triples))
         return cls(facts, instances, descriptions, _graph(triples, held_out, facts, instances))
 
@@ -99,6 +99,11 @@ class Index:
     @property
     def concepts(self) -> int:
         return len(self.facts.vocabulary.concepts)
+
+
+def _closures(facts: Facts, hierarchy: Hierarchy | None = None) -> tuple[Instances, Instances]:
+    instances = Instances.of(facts, hierarchy)
+    return instances, instances.describe(facts)
 
 
 _Triples = tuple[Places, Places, Places]

@@ -86,11 +86,7 @@ class Instances:
         """
         if not facts.annotations:
             return self
-        own = np.isin(facts.relations, facts.annotations)
-        origin, concepts = self.concepts_of.gather(facts.tails[own])
-        typed, types = self.concepts_of.coordinates()
-        rows, columns = np.append(typed, facts.heads[own][origin]), np.append(types, concepts)
-        concepts_of = Rows.of(rows, columns, len(self.concepts_of), len(self.hierarchy))
+        concepts_of = self.hierarchy.close(*facts.descriptions(), len(self.concepts_of))
         return Instances(self.hierarchy, concepts_of, concepts_of.transpose(len(self.hierarchy)))
 
     def typed_entities(self) -> int:

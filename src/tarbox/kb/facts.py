@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tarbox.kb.arrays import Flags
 from tarbox.kb.arrays import Ids as Ids  # noqa: PLC0414 - the older home of the name, exported
 from tarbox.kb.axioms import Axiom
-from tarbox.kb.rows import pair_keys
+from tarbox.kb.rows import Rows, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 
 NO_SPLIT = -1
@@ -120,6 +120,18 @@ class Facts:
         if self.inferred is None:
             return self
         return replace(self.about_individuals().with_subsumptions(~self.inferred.subsumptions), inferred=None)
+
+    def descriptions(self) -> tuple[Ids, Ids]:
+        """(entities, concepts) of the typings, and of subjects of annotation relations with the types of the objects.
+
+        These say what describes an entity as typings say what it is an instance of: before closure, in any order.
+        """
+        if not self.annotations:
+            return self.typed, self.types
+        own = np.isin(self.relations, self.annotations)
+        types = Rows.of(self.typed, self.types, len(self.vocabulary.entities), len(self.vocabulary.concepts))
+        origin, concepts = types.gather(self.tails[own])
+        return np.append(self.typed, self.heads[own][origin]), np.append(self.types, concepts)
 
     def term_typings(self) -> Flags:
         """[T] the typings that make a term an instance of itself, where there are annotation relations: no split and no

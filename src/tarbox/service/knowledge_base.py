@@ -139,8 +139,9 @@ class KnowledgeBase:
     ) -> Answers:
         """Both lists of answers, complete unless `k` limits each.
 
-        Entities stand in the order of their IRIs. Concepts are those with at least one answer entity as an instance
-        under closure, in the given order (`tarbox.service.ordering.Order`): best description first, where none is.
+        Entities stand in the order of their IRIs. Concepts are those that describe at least one answer entity: as an
+        instance under closure, or by an annotation relation. They stand in the given order
+        (`tarbox.service.ordering.Order`): best description first, where none is.
         """
         from tarbox.execution.exact import answer_query
 
@@ -267,7 +268,7 @@ class KnowledgeBase:
 
     @cached_property
     def _specificity(self) -> Floats:
-        return self.index.instances.specificity()
+        return self.index.descriptions.specificity()
 
     def _ids(self, names: Iterable[str]) -> Ids:
         found, problems = read_names(self, names)
@@ -280,12 +281,12 @@ class KnowledgeBase:
 
     def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
-        coverage, instances = found.coverage(), self.index.instances.entities_of.sizes()
+        coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
             self._specificity[found.concepts],
-            lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
+            lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
         )
         ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
         return Answers(
