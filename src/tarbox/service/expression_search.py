@@ -17,7 +17,7 @@ import numpy as np
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.execution.rows import EVERYTHING, decode
-from tarbox.kb.arrays import Ids, Places
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.rows import ranges
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query, conjunction, lift, operands
 from tarbox.query.rewrites import canonical
@@ -63,11 +63,14 @@ class FoundExpression:
 
 
 def search_expressions(
-    index: Index, members: Ids, without: Iterable[Query], population: Ids | Places
+    index: Index, members: Ids, without: Iterable[Query] = (), background: Ids | None = None
 ) -> list[FoundExpression]:
-    """The best expressions for the members of a population (increasing ids), the best first; single concepts are left
-    out, and parts of the queries `without`."""
-    members = np.intersect1d(members, population)
+    """The best expressions for a set of entities (increasing ids), the best first; single concepts are left out, and
+    parts of the queries `without`. The members are drawn from the background, or from all entities."""
+    population = np.ones(index.entities, np.bool_)
+    if background is not None:
+        population = np.isin(np.arange(index.entities), background)
+        members = members[population[members]]
     search = _Search(index, members, population)
     banned = {canonical(part) for query in without for part in (query, *operands(query))}
     parts = [found for found in search.parts() if canonical(found.query) not in banned]
@@ -88,10 +91,8 @@ def _is_worth(part: FoundExpression, found: Mapping[frozenset[Query], FoundExpre
 
 @final
 class _Search:
-    def __init__(self, index: Index, members: Ids, population: Ids | Places) -> None:
-        self._index, self._members = index, members
-        self._population = np.zeros(index.entities, np.bool_)
-        self._population[population] = True
+    def __init__(self, index: Index, members: Ids, population: Flags) -> None:
+        self._index, self._members, self._population = index, members, population
         self._least = max(min(2, len(members)), len(members) // 10)
         self._own = np.zeros(index.entities, np.bool_)
         self._own[members] = True

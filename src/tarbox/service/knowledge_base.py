@@ -209,9 +209,8 @@ class KnowledgeBase:
         from tarbox.service.expression_search import search_expressions
 
         members = self._ids(entities)
-        population, kinds = own_background(self.index, members)
-        whole = np.arange(self.index.entities) if not kinds else population
-        whole = whole if background is None else self._ids(background)
+        own, kinds = own_background(self.index, members)
+        whole = self._ids(background) if background is not None else own if kinds else None
         found = search_expressions(self.index, members, [] if without is None else [without], whole)
         most = np.log2(max(self.index.entities, 2))
         return [

@@ -134,7 +134,7 @@ class Reasoner:
         the order. Raises `QueryError` where the model has no probabilities."""
         if not isinstance(self._scorer, Predictor):
             raise QueryError(f"{self._model} predicts without probabilities: ask for what is known, or a run of credo")
-        return self._kb.describe_set(entities, background, everything, self._scorer.probabilities.concepts)
+        return self._kb.describe_set(entities, background, everything, self._scorer.probabilities.descriptions)
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.
