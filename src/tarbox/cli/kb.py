@@ -57,10 +57,15 @@ def build_kb(
     annotation: Annotated[
         list[str] | None, typer.Option(help="A relation whose objects describe its subjects; repeat it for several.")
     ] = None,
+    evidence: Annotated[
+        list[str] | None,
+        typer.Option(help="Of facts with an evidence code, only these: experimental, author, IDA, ...; repeatable."),
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
     """Build a knowledge base from files."""
+    from tarbox.kb.attributes import evidence_codes
     from tarbox.kb.build import BuildOptions, build
     from tarbox.kb.interpretation import Interpretation
     from tarbox.kb.reasoning.inference import choose_mode
@@ -78,6 +83,8 @@ def build_kb(
         given["min_degree"] = min_degree
     if annotation:
         given["annotations"] = tuple(annotation)
+    if evidence:
+        given["evidence"] = evidence_codes(evidence)
     meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
     mode = choose_mode(infer or ("none" if chosen else None), complete)
     options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
@@ -156,6 +163,8 @@ def _sizes(counts: dict[str, int]) -> str:
 
 
 def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
+    for what, number in report["notes"].items():
+        yield f"{number:,} {what}"
     if report["merged"]:
         yield f"{report['merged']:,} entities merged with the same one"
     if report["obsolete_terms"]:
@@ -164,6 +173,8 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
     if report["both_entity_and_concept"]:
         yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
+    if report["linked_terms"]:
+        yield f"{report['linked_terms']:,} links between terms, from axioms, hold between them as entities, too"
     if report["terms_as_entities"]:
         yield f"{report['terms_as_entities']:,} terms were made instances of themselves (--annotation)"
     for group in report["equivalent_concepts"][:_SHOWN]:

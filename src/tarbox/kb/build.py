@@ -11,6 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from tarbox.core.errors import RejectedLine, SourceError
+from tarbox.kb.attributes import keep_evidence
 from tarbox.kb.closure import Hierarchy, top_concepts
 from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import Facts
@@ -23,6 +24,7 @@ from tarbox.kb.interpretation import (
     filter_degree,
     find_annotations,
     judge,
+    link_terms,
     type_terms,
 )
 from tarbox.kb.labels import choose_labels
@@ -31,7 +33,7 @@ from tarbox.kb.namespaces import Declaration
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode, infer_for_store
-from tarbox.kb.sources import Rejection, Source
+from tarbox.kb.sources import Rejection, Source, version_of
 from tarbox.kb.staged_axioms import collect_axioms
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
@@ -66,12 +68,14 @@ class Journal:
     strict: bool = False
     read: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
+    notes: dict[str, int] = field(default_factory=dict)
     rejected: list[Rejection] = field(default_factory=list)
     rejections: int = 0
 
     def note(self, source: Source, piece: Piece) -> None:
         self.read[source.name] += piece.statements.num_rows + sum(piece.left_out.values())
         self.left_out.update(piece.left_out)
+        self.notes.update(piece.notes)
         for line, reason in piece.rejected:
             rejection = Rejection(source.name, line, reason)
             if self.strict:
@@ -115,6 +119,7 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             report = _interpret(staging, options.interpretation)
             _refuse_nothing(staging, journal, sources, report)
             writer.annotations = find_annotations(staging, options.interpretation.annotations)
+            report["linked_terms"] = link_terms(staging) if writer.annotations else 0
             report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
             progress.stage("sorting and encoding")
             write_tables(staging, writer)
@@ -144,15 +149,17 @@ def _read(
     sources: Sequence[Source], staging: Staging, journal: Journal, options: BuildOptions, progress: Progress
 ) -> tuple[list[Source], dict[str, str]]:
     """Stage all sources, and the imports of theirs that are at hand; returns what was read and each import's fate."""
-    waiting, read = list(sources), list[Source]()
+    waiting, read, reading = list(sources), list[Source](), ReadOptions(options.base, sources)
     imports: dict[str, str] = {}
+    codes = options.interpretation.evidence
     while waiting:
         for number, source in enumerate(waiting):
             progress.stage(f"reading {source.name}")
             reader = READERS[source.format]
-            for piece in reader(source, ReadOptions(options.base), lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
-                journal.note(source, piece)
-                staging.add(piece.statements, len(read) + number)
+            for piece in reader(source, reading, lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
+                kept = keep_evidence(piece, codes) if codes and piece.attributes.num_rows else piece
+                journal.note(source, kept)
+                staging.add(kept, len(read) + number)
         read += waiting
         staging.flush()
         waiting = _resolve_imports(staging, read, imports)
@@ -229,10 +236,15 @@ def _publish(
             "options": interpretation | {"infer": options.infer.value, "base": options.base},
             "inference": inference,
             "sources": [
-                {"name": source.path.name, "format": source.format, "statements": journal.read[source.name]}
+                {
+                    "name": source.path.name,
+                    "format": source.format,
+                    "statements": journal.read[source.name],
+                    **({"version": version} if (version := version_of(source)) else {}),
+                }
                 for source in read
             ],
-            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections},
+            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
             "rejected": [asdict(rejection) for rejection in journal.rejected],
         }
     )

@@ -32,6 +32,8 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "gaf": (".gaf",),
     "hpoa": (".hpoa",),
     "hpo-genes": (),  # .txt: told by its header
+    "hpo-diseases": (),
+    "hgnc": (),
     "yago4-class": (),  # the dumps behind the presets yago4 and dbpedia: never guessed
     "yago4-facts": (),
     "yago4-types": (),
@@ -53,7 +55,16 @@ _SIGNS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (  # tried in this or
     ("turtle", re.compile(rb"^\s*(?:@prefix|@base|PREFIX\s|BASE\s)", re.M | re.I)),
     ("gaf", re.compile(rb"\A!gaf-version:")),
     ("hpo-genes", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\thpo_id\t")),
+    ("hpo-diseases", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\tassociation_type\t")),
+    ("hgnc", re.compile(rb"\A[^\n]*\bsymbol\t[^\n]*\bprev_symbol\t")),
     ("tsv", re.compile(rb"\A[^\n]+\t[^\n]+")),
+)
+
+_VERSION: Final = re.compile(  # OBO; GAF; the tables of HPO; OWL as RDF/XML, as Turtle, in functional syntax
+    rb"^(?:data-version|!date-generated|!Generated|#version|#date):[ \t]*(\S[^\r\n]*?)[ \t]*\r?$"
+    rb'|<owl:version(?:IRI\s[^>]*resource="|Info[^>]*>)([^"<]+)|owl:version(?:IRI\s+<|Info\s+")([^">]+)'
+    rb"|^Ontology\(<[^>]*>\s*<([^>]+)>",
+    re.M,
 )
 
 
@@ -227,6 +238,13 @@ def detect_format(path: Path) -> str | None:
     with ForgivingStream(path) as stream:
         head = stream.read(_HEAD)
     return _by_content(head) or by_suffix
+
+
+def version_of(source: Source) -> str | None:
+    """The version that a file states at its beginning."""
+    with source.open() as stream:
+        found = _VERSION.search(stream.read(_HEAD))
+    return next((part for part in found.groups() if part), b"").decode(errors="replace") if found else None
 
 
 def _by_content(head: bytes) -> str | None:

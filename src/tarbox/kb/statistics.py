@@ -76,7 +76,8 @@ class StoreSummary:
         if rejected:
             yield "rejected lines", f"{rejected:,}"
         for source in self.manifest["sources"]:
-            yield "source", f"{source['name']} ({source['format']}, {source['statements']:,} statements)"
+            version = f", version {source['version']}" if "version" in source else ""
+            yield "source", f"{source['name']} ({source['format']}, {source['statements']:,} statements{version})"
         yield "content hash", self.manifest["content_hash"]
 
 

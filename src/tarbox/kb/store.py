@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from tarbox.core.errors import StoreDamaged, StoreMissing, StoreVersion
 from tarbox.core.ids import Role
+from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom, read_axioms
 from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
@@ -52,6 +53,12 @@ INFERRED_TABLES: Final[Mapping[str, pa.Schema]] = {
     "inferred_subsumptions": STORE_TABLES["subsumptions"],
 }
 """What follows from the axioms, in the same columns; all of them or none are there."""
+ATTRIBUTE_TABLE: Final[Mapping[str, pa.Schema]] = {
+    "attributes": pa.schema(
+        [("fact", _ID), *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("name", "value"))]
+    )
+}
+"""What is said of assertions, by their row; not there where no source says anything."""
 Manifest = dict[str, Any]
 
 
@@ -68,6 +75,16 @@ class Store:
     def vocabulary_hash(self) -> str:
         """The hash that ties runs and benchmarks to the ids of this store."""
         return str(self.manifest["vocabulary_hash"])
+
+    @property
+    def attributes(self) -> FactAttributes:
+        """What is said of the asserted facts; mapped into memory when it is asked for."""
+        files = {name: self.path / entry["name"] for name, entry in self.manifest["files"].items()}
+        (name, schema), given = next(iter(ATTRIBUTE_TABLE.items())), _map_table(files["assertions"])
+        table = _map_table(files[name]) if name in files else schema.empty_table()
+        names, values = (table[column].combine_chunks() for column in schema.names[1:])
+        heads, relations, tails = (_numbers(given, column) for column in given.column_names[:3])
+        return FactAttributes(heads, relations, tails, _numbers(table, "fact"), names, values)
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""

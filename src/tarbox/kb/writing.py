@@ -23,6 +23,7 @@ from tarbox.core.ids import Role
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
+    ATTRIBUTE_TABLE,
     AXIOMS,
     INDEX,
     INFERRED_TABLES,
@@ -59,7 +60,7 @@ class StoreWriter:
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write one table of the store; its rows come in the order in which they are stored."""
-        schema = {**STORE_TABLES, **INFERRED_TABLES}[name]
+        schema = {**STORE_TABLES, **INFERRED_TABLES, **ATTRIBUTE_TABLE}[name]
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write(batch.cast(schema))
@@ -196,6 +197,8 @@ def content_hash(table: pa.Table) -> str:
     for column in table.columns:
         for start in range(0, len(column), _BLOCK):
             block = column.slice(start, _BLOCK).combine_chunks()
+            if pa.types.is_dictionary(block.type):
+                block = block.dictionary_decode()
             if pa.types.is_string(block.type):
                 lengths = pc.fill_null(pc.binary_length(block), -1)
                 digest.update(np.ascontiguousarray(lengths.to_numpy(zero_copy_only=False)).data)

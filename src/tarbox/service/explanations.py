@@ -15,6 +15,7 @@ import numpy as np
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
+from tarbox.kb.attributes import say_attributes
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Prediction, Predictor
 from tarbox.query.algebra import Query
@@ -83,7 +84,8 @@ class Support:
     """What carries one answer: a sentence, the facts as a graph, and one line of English for each step.
 
     The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
-    each ends in `(known)` or `(predicted)`, there with the degree of its fact.
+    each ends in `(known)` or `(predicted)`, there with the degree of its fact; then, in brackets, come the evidence,
+    the references and whatever else the knowledge base has about the fact (ADR 51).
     """
 
     sentence: str
@@ -203,7 +205,15 @@ class _Teller:
         mixed = not all(step.known for step in walk.steps)
         said = {step: self._say(step) + (_mark(step) if mixed or _is_doubtful(step) else "") for step in walk.steps}
         sentence = self._sentence(said, answer, lead, degree)
-        return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *said.values()))
+        steps = (text + self._source(step) for step, text in said.items())
+        return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *steps))
+
+    def _source(self, step: Step) -> str:
+        """What the knowledge base has beside a fact: its evidence, references and the like."""
+        if not isinstance(step, AssertionStep) or self.kb.attributes is None:
+            return ""
+        said = say_attributes(self.kb.attributes.of(step.head, step.relation, step.tail))
+        return f" [{said}]" if said else ""
 
     def _sentence(self, steps: Mapping[Step, str], answer: _Key, lead: tuple[str, ...], degree: float | None) -> str:
         """The steps in one or two sentences; that sub-concepts and terms are included goes without saying."""

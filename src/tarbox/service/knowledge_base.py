@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
+    from tarbox.kb.attributes import FactAttributes
     from tarbox.kb.store import Store
 
 Floats = NDArray[np.float64]
@@ -102,6 +103,11 @@ class KnowledgeBase:
     def axioms(self) -> tuple[Axiom, ...]:
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
+
+    @cached_property
+    def attributes(self) -> FactAttributes | None:
+        """Evidence codes, references and the like, by fact; None where the facts are not those of a store."""
+        return None if self._store is None or self.of_classes else self._store.attributes
 
     def sparql_source(self) -> Path | Iterator[bytes]:
         """Where a SPARQL engine's index is, if the facts are so many that it is on disk; else N-Triples, in pieces."""

@@ -15,9 +15,9 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.rows import Rows
+from tarbox.models.credo.concept_kernels import gather_concepts, raise_to_narrower
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptFeatures, LastRelations, SetModel
 from tarbox.models.credo.evidence import fit_linear
-from tarbox.models.credo.kernels import gather_concepts, raise_to_narrower
 from tarbox.models.credo.model import Credo, alternatives
 from tarbox.models.credo.network import Network
 from tarbox.models.priors import Priors

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarbox.kb.readers.annotations import read_gaf, read_genes_to_phenotype, read_hpoa
+from tarbox.kb.readers.annotations import (
+    read_gaf,
+    read_gene_table,
+    read_genes_to_disease,
+    read_genes_to_phenotype,
+    read_hpoa,
+)
 from tarbox.kb.readers.dumps import DUMP_RULES, read_dump
 from tarbox.kb.readers.lines import read_lines
 from tarbox.kb.readers.owl import read_owl
@@ -27,5 +33,7 @@ READERS: Final[dict[str, Reader]] = {
     "gaf": read_gaf,
     "hpoa": read_hpoa,
     "hpo-genes": read_genes_to_phenotype,
+    "hpo-diseases": read_genes_to_disease,
+    "hgnc": read_gene_table,
     **dict.fromkeys(DUMP_RULES, read_dump),
 }

@@ -21,9 +21,10 @@ from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
 from tarbox.kb.arrays import Doubles, Floats, Ids
 from tarbox.kb.rows import Rows, distinct, pair_keys
+from tarbox.models.credo.concept_kernels import gather_concepts
 from tarbox.models.credo.evidence import fit_linear, frequent_columns
 from tarbox.models.credo.features import matrix
-from tarbox.models.credo.kernels import gather_concepts, share_out
+from tarbox.models.credo.kernels import share_out
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import LEAST_MEMBER

@@ -211,7 +211,7 @@ class Credo(Learner):
         return self._raise_to_narrower(evidence, found.copy())
 
     def _raise_to_narrower(self, evidence: ConceptEvidence, values: Floats) -> Floats:
-        from tarbox.models.credo.kernels import raise_to_narrower
+        from tarbox.models.credo.concept_kernels import raise_to_narrower
 
         ancestors, rows = self.index.instances.hierarchy.ancestors, evidence.concepts
         space = np.zeros(self.index.concepts, np.float32)

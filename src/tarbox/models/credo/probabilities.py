@@ -106,7 +106,8 @@ def _find_column(rows: Rows, column: int) -> tuple[Ids, Floats]:
 def _describe(annotations: Sequence[int], links: tuple[NDArray[np.int64], Ids, Ids, Floats], concepts: Rows) -> Rows:
     """The noisy-or of an entity's own concepts and of those of what annotation relations lead it to. What is known
     has 1, nothing else does, and no concept has less than a sub-concept."""
-    from tarbox.models.credo.kernels import describe, share_out
+    from tarbox.models.credo.concept_kernels import describe
+    from tarbox.models.credo.kernels import share_out
 
     entities, width = len(concepts), int(concepts.columns.max(initial=0)) + 1
     ways = np.array([2 * relation + 1 for relation in annotations], np.int64)
