@@ -2,9 +2,10 @@
 
     PYTHONPATH=src python3 benchmarks/sets.py BIOMED_KB [--lists 200] [--diseases 10]
 
-Prints the share of random lists with any concept of q < 0.05; and for the diseases with the most genes the rank of the
-first of the disease's own terms, which nothing tells, when its genes are described: by us, and by g:Profiler's method
-(hypergeometric over annotated genes, `tests/set_oracle.py`). Then the same with as many random genes in each list.
+Prints the share of random lists with any concept of q < 0.05. Then it takes the diseases with the most genes, hides
+what the diseases' own records say of these genes (annotations that come from no other disease), describes the genes,
+and prints the rank of the first of the disease's own terms: by us, and by g:Profiler's method (hypergeometric over
+annotated genes, `tests/set_oracle.py`); and again with as many random genes in each list.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from pathlib import Path
 from tarbox import KnowledgeBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from set_oracle import SetOracle, disease_lists, random_lists, rank_hidden, share_with_a_finding
+from set_oracle import (
+    SetOracle,
+    add_noise,
+    disease_lists,
+    hide_records,
+    random_lists,
+    rank_hidden,
+    share_with_a_finding,
+)
 
 
 def main() -> None:
@@ -29,24 +38,25 @@ def main() -> None:
     given = parser.parse_args()
     kb = KnowledgeBase.load(given.kb)
     oracle = SetOracle(kb)
-    lists = random_lists(oracle, given.lists)
+    drawn = random_lists(oracle, given.lists)
     started = time.perf_counter()
-    share = share_with_a_finding(kb, lists)
-    took = (time.perf_counter() - started) / len(lists)
+    share = share_with_a_finding(kb, drawn)
+    took = (time.perf_counter() - started) / len(drawn)
     print(
-        f"{len(lists)} random lists of {len(oracle.population):,} genes: {share:.1%} have q < 0.05 ({took:.2f} s each)"
+        f"{len(drawn)} random lists of {len(oracle.population):,} genes: {share:.1%} have q < 0.05 ({took:.2f} s each)"
     )
-    for noise in (0, 1):
-        hidden = disease_lists(kb, oracle, given.relation, given.diseases, noise)
-        ranks = rank_hidden(kb, oracle, hidden)
-        print(f"\nrank of the first of a disease's own terms, {noise} random genes for each of its own\nours  oracle")
-        for each, (ours, plain) in zip(hidden, ranks, strict=True):
+    diseases = disease_lists(kb, oracle, given.relation, given.diseases)
+    rest = hide_records(kb, diseases)
+    print(f"{len(kb.facts.heads) - len(rest.facts.heads):,} annotations of the diseases' genes are hidden")
+    judge = SetOracle(rest)
+    for title, lists in (("their genes", diseases), ("and as many random genes", add_noise(diseases, judge))):
+        ranks = rank_hidden(rest, judge, lists)
+        print(f"\nrank of the first of a disease's own terms: {title}\nours  oracle")
+        for each, (ours, plain) in zip(lists, ranks, strict=True):
             print(f"{ours:4}  {plain:6}  {kb.entities[each.disease].label} ({len(each.genes)} genes)")
         firsts = [sum(pair[side] == 1 for pair in ranks) for side in (0, 1)]
-        means = [sum(1 / pair[side] for pair in ranks if pair[side]) / len(ranks) for side in (0, 1)]
-        print(
-            f"first in {firsts[0]} and {firsts[1]} of {len(ranks)}; mean reciprocal {means[0]:.2f} and {means[1]:.2f}"
-        )
+        mean = [sum(1 / pair[side] for pair in ranks if pair[side]) / len(ranks) for side in (0, 1)]
+        print(f"first in {firsts[0]} and {firsts[1]} of {len(ranks)}; reciprocal rank {mean[0]:.2f} and {mean[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from math import exp, lgamma
 from typing import NamedTuple
+
+import numpy as np
 
 from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -122,28 +125,42 @@ class HiddenTerms(NamedTuple):
     terms: set[str]
 
 
-def disease_lists(kb: KnowledgeBase, oracle: SetOracle, relation: str, count: int, noise: int = 0) -> list[HiddenTerms]:
-    """The `count` diseases with the most annotated genes, `LEAST` to `MOST` of them; with `noise` random genes more for
-    each of theirs."""
-    facts, draw = kb.facts, random.Random(1)
-    entities, number = list(facts.vocabulary.entities), kb.relations.id(relation)
+def disease_lists(kb: KnowledgeBase, oracle: SetOracle, relation: str, count: int) -> list[HiddenTerms]:
+    """The `count` diseases with the most annotated genes, `LEAST` to `MOST` of them, with their own terms."""
+    facts, links = kb.facts, kb.facts.relations == kb.relations.id(relation)
     known, genes = set(oracle.population), defaultdict(set)
-    for head, link, other in zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True):
-        if link == number and f"<{entities[head]}>" in known:
-            genes[f"<{entities[other]}>"].add(f"<{entities[head]}>")
+    for head, other in zip(facts.heads[links].tolist(), facts.tails[links].tolist(), strict=True):
+        if kb.entities.at(head).iri in known:
+            genes[kb.entities.at(other).iri].add(kb.entities.at(head).iri)
     ordered = sorted(genes, key=lambda disease: (-len(genes[disease]), disease))
-    fitting = [each for each in ordered if LEAST <= len(genes[each]) <= MOST and oracle.terms_of.get(each)]
-    return [
-        HiddenTerms(disease, own + draw.sample(oracle.population, noise * len(own)), direct_terms(kb, disease))
-        for disease in fitting[:count]
-        for own in [sorted(genes[disease])]
-    ]
+    fitting = [each for each in ordered if LEAST <= len(genes[each]) <= MOST and each in oracle.terms_of]
+    return [HiddenTerms(each, sorted(genes[each]), direct_terms(kb, each)) for each in fitting[:count]]
 
 
 def direct_terms(kb: KnowledgeBase, entity: str) -> set[str]:
     """The terms that an entity is annotated with, without those above them."""
     own = (each for each in kb.assertions(entity) if each[0].iri == entity)
     return {term.iri for _, relation, term in own if relation.id in kb.facts.annotations}
+
+
+def hide_records(kb: KnowledgeBase, lists: list[HiddenTerms]) -> KnowledgeBase:
+    """The same without what the diseases' own records say of their genes: annotations that no other disease has."""
+    facts, attributes = kb.facts, kb.attributes
+    assert attributes is not None
+    hidden, keep = {each.disease for each in lists}, np.ones(len(facts.heads), np.bool_)
+    genes = {kb.entities.id(gene) for each in lists for gene in each.genes}
+    for row in np.flatnonzero(np.isin(facts.heads, list(genes)) & np.isin(facts.relations, facts.annotations)).tolist():
+        fact = int(facts.heads[row]), int(facts.relations[row]), int(facts.tails[row])
+        sources = attributes.of(*fact).get("disease", ())
+        keep[row] = not sources or any(kb.entities[name].iri not in hidden for name in sources if name in kb.entities)
+    columns = {name: getattr(facts, name)[keep] for name in ("heads", "relations", "tails", "splits")}
+    return KnowledgeBase(replace(facts, **columns, inferred=None), kb.title)
+
+
+def add_noise(lists: list[HiddenTerms], oracle: SetOracle) -> list[HiddenTerms]:
+    """As many random genes in each list as it has."""
+    draw = random.Random(1)
+    return [each._replace(genes=each.genes + draw.sample(oracle.population, len(each.genes))) for each in lists]
 
 
 def first_hidden(ordered: list[str], hidden: set[str]) -> int:
