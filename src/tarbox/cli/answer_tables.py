@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
@@ -144,11 +144,12 @@ class Printer:
 
     def _concept_table(self, answers: Answers) -> Table:
         """Concepts of a described set have tests instead of a degree, which is 1 for all of them."""
-        columns = _DEGREE | _SHARES | _STATUS
-        if "set_size" in answers.extra:
-            expected = any(answer.expected_count is not None for answer in answers.concepts)
-            columns = _TEST | _EXPECTED if expected else _TEST
-        return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
+        if "set_size" not in answers.extra:
+            columns = _DEGREE | _SHARES | _STATUS
+            return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
+        expected = any(answer.expected_count is not None for answer in answers.concepts)
+        listed = [replace(answer, status=KNOWN) for answer in answers.concepts]  # one list, in the order of the tests
+        return self._table(Role.CONCEPT, listed, answers.concept_counts, _TEST | _EXPECTED if expected else _TEST)
 
     def _set_notes(self, answers: Answers) -> Iterator[str]:
         """What a set was compared with, who of it was not, and how many concepts were tested."""
@@ -161,11 +162,9 @@ class Printer:
             named = ", ".join(self.kb.entities[iri].label for iri in told["outside"][:LEFT_OUT])
             more = ", ..." if len(told["outside"]) > LEFT_OUT else ""
             yield f"not in the background, hence not counted: {len(told['outside']):,} ({named}{more})"
-        rest = f", {told['redundant']:,} of which add nothing to a more specific one" if told["redundant"] else ""
-        yield (
-            f"{told['tests']:,} tests (concepts that describe one of the N); {told['significant']:,} with q < "
-            f"{SIGNIFICANT:g}{rest}"
-        )
+        found = f"{told['tests']:,} tests (concepts that describe one of the N); {told['significant']:,} with q < "
+        rest = f", {told['redundant']:,} of which add nothing to a more specific one (--all)"
+        yield f"{found}{SIGNIFICANT:g}{rest if told['redundant'] else ''}"
 
     def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: TableColumns) -> Table:
         """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
@@ -274,7 +273,7 @@ _TEST: Final[dict[str, Callable[[Any], Text]]] = {
     "q": lambda answer: _small(answer.q_value),
 }
 _EXPECTED: Final[dict[str, Callable[[Any], Text]]] = {
-    "expected k": lambda answer: Text(f"{answer.expected_count:,.1f}"),
+    "expected k": lambda answer: Text(f"{answer.expected_count:,.2f}"),
     "expected p": lambda answer: _small(answer.expected_p_value),
     "expected q": lambda answer: _small(answer.expected_q_value),
 }
