@@ -24,7 +24,6 @@ from tarbox.kb.interpretation import (
     filter_degree,
     find_annotations,
     judge,
-    link_terms,
     type_terms,
 )
 from tarbox.kb.labels import choose_labels
@@ -38,6 +37,7 @@ from tarbox.kb.staged_axioms import collect_axioms
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
+from tarbox.kb.term_links import link_terms
 from tarbox.kb.writing import StoreWriter, writing
 
 _MOST_REJECTED: Final = 10_000

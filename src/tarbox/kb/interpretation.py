@@ -51,7 +51,6 @@ class Verdict(Enum):
 
 KEPT: Final = frozenset(list(Verdict)[:11])
 _SHOWN: Final = 20
-_LINK: Final = r"^SubClassOf\(<([^>]*)> ObjectSomeValuesFrom\(<([^>]*)> <([^>]*)>\)\)$"
 _CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
 
 
@@ -257,31 +256,6 @@ def find_annotations(staging: Staging, wanted: Iterable[str]) -> tuple[str, ...]
             raise SourceError(f"--annotation {name} {why}. Relations: {some}{', ...' if len(rows) > _SHOWN else ''}.")
         found.update(called)
     return tuple(sorted(found))
-
-
-def link_terms(staging: Staging) -> int:
-    """Say of terms that are entities what axioms `A subClassOf r some B` say of concepts: A r B. Returns how often.
-
-    Only links that lead on from a term which other facts name are taken, so that few terms become entities by it.
-    """
-    staging.execute(
-        f"""CREATE TABLE link AS SELECT DISTINCT term_id(said.s) AS s, term_id(said.p) AS p, term_id(said.o) AS o FROM (
-              SELECT regexp_extract(text, '{_LINK}', ['s', 'p', 'o']) AS said FROM axiom
-              WHERE regexp_matches(text, '{_LINK}'))"""
-    )
-    found = 0
-    while more := staging.number("SELECT count(*) FROM link SEMI JOIN entity ON s = id"):
-        staging.execute(
-            f"""INSERT INTO fact SELECT link.*, {NO_SPLIT}, {_CODE[Verdict.ASSERTION]} FROM link
-                SEMI JOIN entity ON s = id ANTI JOIN fact ON link.s = fact.s AND link.p = fact.p AND link.o = fact.o"""
-        )
-        staging.execute(
-            "CREATE OR REPLACE TABLE reached AS SELECT DISTINCT o AS id FROM link SEMI JOIN entity ON s = id"
-        )
-        staging.execute("DELETE FROM link WHERE s IN (SELECT id FROM entity)")
-        staging.execute("INSERT INTO entity SELECT id FROM reached ANTI JOIN entity USING (id)")
-        found += more
-    return found
 
 
 def type_terms(staging: Staging) -> int:
