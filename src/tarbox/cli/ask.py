@@ -120,9 +120,7 @@ def ask(
         raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
     kb = KnowledgeBase.load(source, classes or None) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    printer = Printer(
-        kb, form, many=file is not None or versus is not None, predicts=reasoner is not None and entities is None
-    )
+    printer = Printer(kb, form, many=bool(file or versus), predicts=reasoner is not None and entities is None)
     question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree, expressions)
     rejected = 0
     if prompting:

@@ -58,7 +58,7 @@ def _read(session: QuestionSession, file: Path) -> tuple[list[str], int]:
 
 
 def _draw(told: list[tuple[Path, Answers]], plot: Path, k: int | None) -> None:
-    from tarbox.evaluation.set_plots import draw_enrichment
+    from tarbox.evaluation.plots import draw_enrichment
     from tarbox.service.enrichment import SIGNIFICANT
 
     panels = {

@@ -50,26 +50,16 @@ class SetTests:
 
     def row(self, concept: int) -> dict[str, Any]:
         """One concept, by the names of `tarbox.service.answers.ConceptAnswer`; the fold is k/n over K/N."""
-        k, size = int(self.inside[concept]), int(self.sizes[concept])
-        return {
-            "set_count": k,
-            "set_size": self.drawn,
-            "background_count": size,
-            "background_size": self.population,
-            "fold": k * self.population / max(self.drawn * size, 1),
-            "p_value": float(self.p_values[concept]),
-            "q_value": float(self.q_values[concept]),
-        }
+        k, size, n, everything = int(self.inside[concept]), int(self.sizes[concept]), self.drawn, self.population
+        tested = {"p_value": float(self.p_values[concept]), "q_value": float(self.q_values[concept])}
+        counts = {"set_count": k, "set_size": n, "background_count": size, "background_size": everything}
+        return {**counts, "fold": k * everything / max(n * size, 1), **tested}
 
-    def expected_row(self, concept: int) -> dict[str, float]:
+    def expected_row(self, concept: int) -> dict[str, Any]:
         """The same, of tests of expected numbers."""
-        told = {
-            "count": self.inside,
-            "background_count": self.sizes,
-            "p_value": self.p_values,
-            "q_value": self.q_values,
-        }
-        return {f"expected_{name}": float(values[concept]) for name, values in told.items()}
+        names = "count", "background_count", "p_value", "q_value"
+        values = self.inside, self.sizes, self.p_values, self.q_values
+        return {f"expected_{name}": float(column[concept]) for name, column in zip(names, values, strict=True)}
 
     def redundant(self, hierarchy: Hierarchy) -> Flags:
         """[C] which significant concepts add nothing to a more specific one that is at least as significant: what they
