@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import typer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from set_oracle import SetOracle, random_lists, share_with_a_finding
@@ -21,14 +18,14 @@ from tarbox.core.errors import QueryError, SourceError, TarboxError, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import TripleKeys
+from tarbox.kb.rows import Rows, TripleKeys
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.models.counting import Counting
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
-from tarbox.service.enrichment import SetTests, bounded_tail, upper_tail
+from tarbox.service.enrichment import SetTests, upper_tail, weighted_tail
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.reasoner import Reasoner
 
@@ -133,9 +130,7 @@ def test_expected_counts_find_nothing_in_random_lists(kb: KnowledgeBase, oracle:
     weights = np.zeros((index.entities, index.concepts))
     weights[ids] = draw.random((len(ids), 1)) ** 3 * draw.random(index.concepts)
     rows, columns = np.nonzero(weights)
-    sparse = type(index.instances.concepts_of).of_values(
-        rows * index.concepts + columns, weights[rows, columns], index.entities, index.concepts
-    )
+    sparse = Rows.of_values(rows * index.concepts + columns, weights[rows, columns], index.entities, index.concepts)
     found = 0
     for size in (10, 40, 100, 200):
         for _ in range(50):
@@ -144,23 +139,53 @@ def test_expected_counts_find_nothing_in_random_lists(kb: KnowledgeBase, oracle:
     assert found <= 12
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=3, max_size=9), st.data())
-def test_the_bound_is_above_every_exact_tail(weights: list[float], data: st.DataObject) -> None:
-    drawn = data.draw(st.integers(1, len(weights)))
-    sums = np.array([sum(each) for each in combinations(weights, drawn)])
-    total = np.full(len(sums), sum(weights))
-    bounds = bounded_tail(sums, total, drawn, len(weights))
-    exact = np.array([np.mean(sums >= each - 1e-9) for each in sums])
-    assert np.all(bounds >= exact - 1e-9)
+def test_with_most_annotations_missing_expected_counts_find_more() -> None:
+    """Truth is drawn from probabilities, a quarter is known; lists have half the genes that truly have a term."""
+    draw = np.random.default_rng(2)
+    chances = np.where(draw.random((400, 80)) < 0.1, 0.5, 0.01)
+    truth = draw.random(chances.shape) < chances
+    known = truth & (draw.random(chances.shape) < 0.25)
+    expected = np.where(known, 1.0, chances * 0.75 / (1 - chances * 0.25))
+    rows, columns = np.nonzero(expected)
+    weights = Rows.of_keys(rows * 80 + columns, 400, 80, expected[rows, columns])
+    crisp = Rows.of(*np.nonzero(known), 400, 80)
+    found = {"known": 0, "expected": 0}
+    everyone = np.arange(400, dtype=np.int32)
+    for term in range(80):
+        own = np.flatnonzero(truth[:, term])[::2]
+        members = np.union1d(own, draw.choice(400, 2 * len(own), replace=False)).astype(np.int32)
+        for name, matrix in (("known", crisp), ("expected", weights)):
+            found[name] += bool(SetTests.of(matrix, members, everyone, 80).q_values[term] < 0.05)
+    assert found["expected"] > 2 * found["known"] > 0
 
 
-def test_the_bound_is_near_the_tail_of_whole_counts() -> None:
-    k, inside = np.arange(1, 30), np.full(29, 60)
-    exact = upper_tail(k, inside, 50, 1000)
-    bound = bounded_tail(k.astype(float), inside.astype(float), 50, 1000)
-    assert np.all(bound >= exact - 1e-12)
-    assert np.all(bound <= np.e * exact)
+@pytest.mark.parametrize("inside", [1, 2, 20, 200, 3000])
+def test_of_whole_weights_the_tail_is_the_hypergeometric_one(inside: int) -> None:
+    k = np.array([k for k in (1, 2, 3, 5, 8, 20, 40, 60) if 60 * inside / 19_711 + 0.7 <= k <= min(inside, 60)])
+    exact = upper_tail(k, np.full(len(k), inside), 60, 19_711)
+    weights, counts = np.array([[0.0, 1.0]] * len(k)), np.array([[19_711.0 - inside, inside]] * len(k))
+    found = weighted_tail(weights, counts, k.astype(float), 60)
+    assert len(k)
+    assert np.all(np.abs(np.log(found / exact)) < 0.17)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.linspace(0.01, 1, 60),
+        np.append(np.ones(20), np.linspace(0, 0.3, 200)),
+        np.append(np.ones(5), np.full(300, 0.05)),
+        np.linspace(0, 1, 400) ** 4,
+    ],
+)
+def test_of_any_weights_the_tail_is_above_what_draws_have(weights: np.ndarray) -> None:
+    draw, whole = np.random.default_rng(0), np.append(weights, np.zeros(400 - len(weights)))
+    sums = np.array([whole[draw.choice(400, 40, replace=False)].sum() for _ in range(20_000)])
+    at = np.quantile(sums, [0.9, 0.99, 0.999])
+    found = weighted_tail(np.tile(whole, (3, 1)), np.ones((3, 400)), at, 40)
+    share = np.array([np.mean(sums >= each - 1e-9) for each in at])
+    assert np.all(found >= 0.9 * share)
+    assert np.all(found <= 10 * share)
 
 
 @pytest.fixture(scope="module")
@@ -238,8 +263,8 @@ def test_two_sets_compared(kb: KnowledgeBase, oracle: SetOracle) -> None:
         for concept in answers.concepts:
             if concept.iri in plain:
                 assert concept.p_value == pytest.approx(plain[concept.iri].p, rel=1e-9)
-    with pytest.raises(QueryError, match="nothing describes the set"):
-        kb.compare_sets(first, first)
+    with pytest.raises(QueryError, match="no member that the other does not have"):
+        kb.compare_sets(first, first[:5])
 
 
 def test_identifiers_of_several_kinds(kb: KnowledgeBase) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
@@ -196,8 +197,10 @@ class KnowledgeBase:
         each with both as the background; the members of both are left out of both."""
         both = self._ids(first), self._ids(second)
         apart = np.setxor1d(*both)
-        one, other = (describe_set(self, np.intersect1d(apart, ids), apart, everything) for ids in both)
-        return one, other
+        own = [np.intersect1d(apart, ids) for ids in both]
+        if not all(map(len, own)):
+            raise QueryError("one of the sets has no member that the other does not have: there is nothing to compare")
+        return describe_set(self, own[0], apart, everything), describe_set(self, own[1], apart, everything)
 
     def express(
         self,
