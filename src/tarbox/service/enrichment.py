@@ -161,10 +161,10 @@ def _weight_histogram(matrix: Rows, rows: Ids, columns: Places, width: int) -> t
     place[columns] = np.arange(len(columns))
     _, entries = matrix.places(rows)
     entries = entries[place[matrix.columns[entries]] >= 0]
-    values = matrix.values[entries].astype(np.float64)
+    values: Doubles = np.minimum(matrix.values[entries], 1).astype(np.float64)
     bins = place[matrix.columns[entries]] * _BINS + np.ceil(values * (_BINS - 1)).astype(np.int64)
     size, shape = len(columns) * _BINS, (len(columns), _BINS)
-    sums: Doubles = np.bincount(bins, values, size).reshape(shape)
+    sums: Doubles = np.bincount(bins, values, size).reshape(shape).astype(np.float64)
     counts: Doubles = np.bincount(bins, minlength=size).reshape(shape).astype(np.float64)
     means = sums / np.maximum(counts, 1)
     counts[:, 0] += len(rows) - counts.sum(1)
