@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tarbox.benchmark.options import BenchmarkOptions, default_shapes
 from tarbox.cli.main import bench_app as app
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
+from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
@@ -37,6 +39,15 @@ def store(facts, tmp_path_factory):
     path = tmp_path_factory.mktemp("kb") / "store"
     write_store(path, facts)
     return path
+
+
+def test_a_benchmark_keeps_the_annotation_relations(facts, tmp_path):
+    options = BenchmarkOptions(counts=(5, 5, 5))
+    build_benchmark(replace(facts, annotations=(1,)), options, tmp_path / "bench")
+    benchmark = open_benchmark(tmp_path / "bench")
+    assert benchmark.store.facts.annotations == (1,)
+    known = Instances.of(benchmark.store.facts).describe(benchmark.store.facts)
+    assert set(benchmark.excluded()[Level.CONCEPT].tolist()) >= set(np.flatnonzero(known.entities_of.sizes() > 30))
 
 
 def test_the_command_writes_a_benchmark(store, tmp_path):

@@ -202,7 +202,6 @@ def test_gaf_gives_annotations_and_relations_between_genes(tmp_path: Path) -> No
     ]
     assert short(statements, about="involved_in") == [
         'involved_in label "involved in"',
-        'involved_in synonym "involved_in"',
         "involved_in a relation",
         "involved_in a annotation",
     ]

@@ -303,6 +303,16 @@ def test_evidence_can_be_asked_of_facts(raw: Path) -> None:
     assert store.manifest["options"]["evidence"] == list(evidence_codes(["experimental"]))
 
 
+def test_the_command_takes_evidence(raw: Path) -> None:
+    command = ["kb", "build", "--preset", "biomed", "--raw", str(raw), "-o", str(raw.parent / "kb"), "--evidence"]
+    run = CliRunner().invoke(app, [*command, "author", "--evidence", "IEA"])
+    assert run.exit_code == 3
+    assert labels(KnowledgeBase.load(raw.parent / "kb"), "involved_in some biological_process") == ["CCN2", "LONELY"]
+    wrong = CliRunner().invoke(app, [*command, "guess"])
+    assert wrong.exit_code == 1
+    assert isinstance(wrong.exception, ConfigError)
+
+
 def test_groups_and_codes_of_evidence() -> None:
     assert evidence_codes(["author", "ida"]) == ("IDA", "NAS", "TAS")
     assert sum(map(len, EVIDENCE_GROUPS.values())) == len({c for group in EVIDENCE_GROUPS.values() for c in group})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,22 @@ def test_answers_of_queries_are_true_and_their_negatives_are_not(
             assert not true & set(negatives)
             seen += len(negatives)
     assert seen > 10_000
+
+
+def test_what_describes_an_answer_is_learnt(bench: Path) -> None:
+    """Where relations annotate, the concepts of one-hop answers are their descriptions."""
+    facts = replace(open_benchmark(bench).store.facts, annotations=(0, 1))
+    index = Index.of(facts)
+    assert len(index.descriptions.concepts_of.columns) > len(index.instances.concepts_of.columns)
+    found = build_sources(facts, None, BatchConfig(), [Task.CONCEPT], CPU)
+    (source,) = (source for source in found if isinstance(source, QuerySource))
+    draw = source.draw(torch.arange(len(source)), sampler())
+    _, concepts, _ = answer_rows(source._shape, draw.first.numpy().astype(np.int32), index)
+    places = {tuple(query): row for row, query in enumerate(draw.first.tolist())}
+    assert len(source) == sum(len(concepts[row]) for row in places.values())
+    for row in range(len(draw.first)):
+        assert int(draw.second[row, 0]) in concepts[row]
+        assert not set(concepts[row].tolist()) & set(draw.second[row, 1:][draw.valid_BM[row]].tolist())
 
 
 def test_false_subsumptions_replace_either_side(sources: dict[str, SampleSource], index: Index) -> None:

@@ -259,6 +259,6 @@ def _hierarchy_report(facts: Facts) -> dict[str, Any]:
         if tree.group[concept] != concept:
             least = int(tree.group[concept])
             groups.setdefault(least, [names.iri(least)]).append(names.iri(concept))
-    closed = tree.close(facts.typed, facts.types, len(facts.vocabulary.entities))
+    closed = tree.close(*facts.descriptions(), len(facts.vocabulary.entities))
     top = top_concepts(np.bincount(closed.columns, minlength=len(tree)), int(np.count_nonzero(closed.sizes())))
     return {"equivalent_concepts": list(groups.values()), "top_concepts": [names.iri(int(c)) for c in top]}

@@ -239,20 +239,16 @@ def filter_degree(staging: Staging, least: int, core: bool) -> int:
 def find_annotations(staging: Staging, wanted: Iterable[str]) -> tuple[str, ...]:
     """The IRIs of the annotation relations, sorted: those wanted, and those that the sources declare."""
     rows = staging.execute(
-        "SELECT text, label FROM relation JOIN name USING (id) LEFT JOIN chosen USING (id) ORDER BY text"
+        f"""SELECT text, label, id IN (SELECT id FROM declared WHERE word = '{Declaration.ANNOTATION_RELATION.value}')
+            FROM relation JOIN name USING (id) LEFT JOIN chosen USING (id) ORDER BY text"""
     ).fetchall()
-    declared = f"SELECT id FROM declared WHERE word = '{Declaration.ANNOTATION_RELATION.value}'"
-    found = {
-        iri
-        for (iri,) in staging.execute(
-            f"SELECT text FROM relation JOIN name USING (id) WHERE id IN ({declared})"
-        ).fetchall()
-    }
+    found = {iri for iri, _, is_declared in rows if is_declared}
     for name in wanted:
-        called = [iri for iri, _ in rows if iri == name] or [i for i, label in rows if name in (local_name(i), label)]
+        exact = [iri for iri, _, _ in rows if iri == name]
+        called = exact or [iri for iri, label, _ in rows if name in (local_name(iri), label)]
         if len(called) != 1:
             why = f"names {', '.join(called)}: give one IRI" if called else "is no relation of these sources"
-            some = ", ".join(local_name(iri) for iri, _ in rows[:_SHOWN]) or "none"
+            some = ", ".join(local_name(iri) for iri, _, _ in rows[:_SHOWN]) or "none"
             raise SourceError(f"--annotation {name} {why}. Relations: {some}{', ...' if len(rows) > _SHOWN else ''}.")
         found.update(called)
     return tuple(sorted(found))

@@ -9,18 +9,23 @@ typings of terms to themselves (ADR 50). Every entity, relation and concept keep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tarbox.core.errors import BenchmarkError
+from tarbox.core.ids import Role
 from tarbox.kb.arrays import Ids
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
 from tarbox.kb.reasoning.inference import infer_again
+from tarbox.kb.statistics import degrees
+from tarbox.kb.vocabulary import Names
 
 HELD_OUT: Final = 0.05
 """The share of the facts held out for each of validation and test; the paper's for both together."""
@@ -63,6 +68,28 @@ class Split:
     def whole(self) -> Facts:
         """The largest graph."""
         return self.stages["test"].facts
+
+
+def keep_connected(facts: Facts, least: int) -> Facts:
+    """The facts among entities with at least so many assertions, counted once; the others are no longer names."""
+    keep = degrees(facts) >= least
+    kept = facts.with_assertions(keep[facts.heads] & keep[facts.tails]).with_typings(keep[facts.typed])
+    number = (np.cumsum(keep) - 1).astype(np.int32)
+    names, called = facts.vocabulary.entities, facts.vocabulary.synonyms
+    of_entities = np.asarray(pc.equal(called["role"], Role.ENTITY.value))
+    ids = called["id"].to_numpy().copy()
+    ids[of_entities] = np.where(keep, number, NOBODY)[ids[of_entities]]
+    synonyms = called.set_column(1, called.schema.field("id"), pa.array(ids, pa.int32())).filter(
+        pa.array(ids != NOBODY)
+    )
+    entities = Names(Role.ENTITY, names.iris.filter(pa.array(keep)), names.labels.filter(pa.array(keep)))
+    return replace(
+        kept,
+        vocabulary=replace(facts.vocabulary, entities=entities, synonyms=synonyms),
+        heads=number[kept.heads],
+        tails=number[kept.tails],
+        typed=number[kept.typed],
+    )
 
 
 def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Split:

@@ -53,7 +53,7 @@ class Piece:
     statements: pa.RecordBatch | pa.Table
     rejected: Sequence[tuple[int, str]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-    attributes: pa.RecordBatch = field(default_factory=lambda: attribute_rows(()))
+    attributes: pa.RecordBatch = field(default_factory=lambda: attribute_rows((), (), ()))
     notes: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -76,10 +76,10 @@ def batch(subjects: Sequence[str], predicates: Sequence[str], objects: Sequence[
     )
 
 
-def attribute_rows(rows: Iterable[tuple[int, str, str]]) -> pa.RecordBatch:
-    """(row of the statement, name, value) as a block."""
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, ATTRIBUTES, strict=True)], schema=ATTRIBUTES)
+def attribute_rows(rows: Sequence[int], names: Sequence[str], values: Sequence[str]) -> pa.RecordBatch:
+    """Attributes as a block: the row of the statement, the name and the value of each."""
+    columns = zip((rows, names, values), ATTRIBUTES, strict=True)
+    return pa.record_batch([pa.array(column, field.type) for column, field in columns], schema=ATTRIBUTES)
 
 
 NOTHING = batch([], [], [])

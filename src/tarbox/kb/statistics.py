@@ -114,7 +114,7 @@ def summarise(store: Store) -> StoreSummary:
             "relations": [(vocabulary.relations.show(i), int(relations[i])) for i in _largest(relations)],
             "concepts": [(vocabulary.concepts.show(i), int(sizes[i])) for i in _largest(sizes)],
         },
-        [vocabulary.concepts.show(int(concept)) for concept in instances.top_concepts()],
+        [vocabulary.concepts.show(int(concept)) for concept in descriptions.top_concepts()],
         {
             "assertions per entity": _histogram(degree),
             "depth of concepts": _histogram(tree.depth),

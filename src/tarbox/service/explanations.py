@@ -255,7 +255,7 @@ class _Teller:
 
     def _is_term(self, step: Step) -> bool:
         """Whether a step leads from a term to the concept that it is (ADR 50)."""
-        if not isinstance(step, TypingStep):
+        if not isinstance(step, TypingStep) or not self.kb.facts.annotations:
             return False
         return self.kb.entities.at(step.entity).iri == self.kb.concepts.at(step.concept).iri
 

@@ -15,27 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from tarbox.kb.namespaces import LABEL, OWL, SKOS, SUBCLASS, TYPE
-from tarbox.kb.readers.biology import (
-    BY_ASPECT,
-    CONDITION,
-    DISEASE_ROOT,
-    FREQUENCIES,
-    HAS_PHENOTYPE,
-    INHERITANCE,
-    KINDS,
-    NEVER_SEEN,
-    ONSET,
-    PARTNERS,
-    PHENOTYPE_ROOT,
-    QUALIFIERS,
-    ROOTS,
-    BadRow,
-    FileRelation,
-    disease_iri,
-    foreign_iri,
-    symbol_iri,
-    term_iri,
-)
+from tarbox.kb.readers import biology
+from tarbox.kb.readers.biology import BadRow, FileRelation, disease_iri, foreign_iri, symbol_iri, term_iri
 from tarbox.kb.readers.identities import HUMAN, Identities, gene_rows
 from tarbox.kb.sources import Source, chunks
 from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, batch, in_blocks
@@ -62,17 +43,21 @@ class _Findings:
     """What a block of rows says."""
 
     statements: list[tuple[str, str, str]] = field(default_factory=list)
-    attributes: list[tuple[int, str, str]] = field(default_factory=list)
+    attributes: tuple[list[int], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
     left_out: Counter[str] = field(default_factory=Counter)
     rejected: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, subject: str, predicate: str, object: str, attributes: Attributes | None = None) -> None:
-        self.attributes += ((len(self.statements), name, value) for name, value in attributes or ())
+        rows, names, values = self.attributes
+        for name, value in attributes or ():
+            rows.append(len(self.statements))
+            names.append(name)
+            values.append(value)
         self.statements.append((subject, predicate, object))
 
     def piece(self) -> Piece:
         rows = batch(*zip(*self.statements, strict=True)) if self.statements else NOTHING
-        return Piece(rows, self.rejected, dict(self.left_out), attribute_rows(self.attributes))
+        return Piece(rows, self.rejected, dict(self.left_out), attribute_rows(*self.attributes))
 
 
 @final
@@ -90,7 +75,9 @@ class _Names:
             raise BadRow(f"no gene symbol for {id}")
         current = self.identities.symbols.get(id, symbol)
         iri = symbol_iri(current)
-        self.give(iri, current, (symbol, *synonyms, id), "Gene", findings)
+        if id not in self.known:
+            self.known.add(id)
+            self.give(iri, current, (symbol, *synonyms, id), "Gene", findings)
         return iri
 
     def disease(self, id: str, name: str, findings: _Findings) -> str:
@@ -101,7 +88,7 @@ class _Names:
             return iri
         if "MONDO" not in self.known:
             self.known.add("MONDO")
-            findings.add(DISEASE_ROOT, SUBCLASS, KINDS["Disease"])
+            findings.add(biology.DISEASE_ROOT, SUBCLASS, biology.KIND_IRIS["Disease"])
         self.give(disease_iri(term), None, (name, id, term), "Disease", findings)
         return disease_iri(term)
 
@@ -109,8 +96,8 @@ class _Names:
         if label is not None and iri not in self.known:
             findings.add(iri, LABEL, literal(label))
         if kind is not None and iri not in self.known:
-            findings.add(iri, TYPE, KINDS[kind])
-            self.give(KINDS[kind], kind, (), None, findings)
+            findings.add(iri, TYPE, biology.KIND_IRIS[kind])
+            self.give(biology.KIND_IRIS[kind], kind, (), None, findings)
         self.known.add(iri)
         for synonym in synonyms:
             if synonym not in ("", label) and (key := f"{iri}\t{synonym}") not in self.known:
@@ -122,12 +109,12 @@ class _Names:
     ) -> None:
         """An assertion, both ways where the relation is symmetric; at its first use the relation is introduced."""
         if relation.iri not in self.known:
-            self.give(relation.iri, relation.label, (relation.label.replace(" ", "_"),), None, findings)
+            self.give(relation.iri, relation.label, (), None, findings)
             findings.add(relation.iri, TYPE, OWL + "ObjectProperty")
             findings.add(relation.iri, TYPE, relation.declared)
-            if relation is HAS_PHENOTYPE:
-                findings.add(PHENOTYPE_ROOT, SUBCLASS, KINDS["Phenotype"])
-                self.give(KINDS["Phenotype"], "Phenotype", (), None, findings)
+            if relation is biology.HAS_PHENOTYPE:
+                findings.add(biology.PHENOTYPE_ROOT, SUBCLASS, biology.KIND_IRIS["Phenotype"])
+                self.give(biology.KIND_IRIS["Phenotype"], "Phenotype", (), None, findings)
         findings.add(subject, relation.iri, object, said)
         if relation.symmetric:
             findings.add(object, relation.iri, subject, said)
@@ -199,16 +186,16 @@ class _Annotations:
         if "NOT" in marks:
             findings.left_out[NEGATED] += 1
             return
-        relation = QUALIFIERS.get(marks[0]) if marks[0] else BY_ASPECT.get(aspect)
+        relation = biology.QUALIFIERS.get(marks[0]) if marks[0] else biology.BY_ASPECT.get(aspect)
         if relation is None:
             raise BadRow(f"neither a qualifier nor an aspect of GAF: '{marks[0] or aspect}'")
         said = [*_given("evidence", evidence), *_given("reference", references)]
-        if term in ROOTS:
+        if term in biology.ROOTS:
             findings.left_out[OF_ROOT] += 1
         else:
             kept = [("qualifier", marks[0])] if marks[0] and marks[0] != relation.label.replace(" ", "_") else []
             self.names.relate(gene, relation, iri, findings, said + kept)
-        partner_of = PARTNERS.get(evidence)
+        partner_of = biology.PARTNERS.get(evidence)
         if partner_of and partners:
             self.related += ((gene, partner_of, partner, said) for partner in re.split("[|,]", partners))
 
@@ -228,7 +215,7 @@ class _Annotations:
 
 
 def _frequency(text: str) -> Attributes:
-    return _given("frequency", FREQUENCIES.get(text, text), "\t")
+    return _given("frequency", biology.FREQUENCIES.get(text, text), "\t")
 
 
 def read_hpoa(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
@@ -240,11 +227,13 @@ def read_hpoa(source: Source, options: ReadOptions, progress: Callable[[int], No
         id, name, qualifier, term, references, evidence, _, frequency, *_ = row
         object = term_iri(term)
         disease = names.disease(id, name.strip() or id, findings)
-        if qualifier == "NOT" or NEVER_SEEN.fullmatch(frequency) or term in ROOTS:
-            findings.left_out[NEGATED if qualifier == "NOT" else OF_ROOT if term in ROOTS else NEVER] += 1
+        if qualifier == "NOT" or biology.NEVER_SEEN.fullmatch(frequency) or term in biology.ROOTS:
+            findings.left_out[NEGATED if qualifier == "NOT" else OF_ROOT if term in biology.ROOTS else NEVER] += 1
             return
         inherited = term in identities.inheritance or row[10] == "I"
-        relation = INHERITANCE if inherited else ONSET if term in identities.onset else HAS_PHENOTYPE
+        relation = (
+            biology.INHERITANCE if inherited else biology.ONSET if term in identities.onset else biology.HAS_PHENOTYPE
+        )
         said = [*_given("evidence", evidence), *_given("reference", references, ";"), *_frequency(frequency)]
         names.relate(disease, relation, object, findings, said)
 
@@ -263,15 +252,15 @@ def read_genes_to_phenotype(source: Source, options: ReadOptions, progress: Call
         gene = names.gene(f"NCBIGene:{number.removeprefix('NCBIGene:')}", symbol, (), findings)
         if (gene, key) not in known:  # a row for each phenotype repeats it
             known.add((gene, key))
-            names.relate(gene, CONDITION, names.disease(disease, "", findings), findings)
-        if term in ROOTS:
+            names.relate(gene, biology.CONDITION, names.disease(disease, "", findings), findings)
+        if term in biology.ROOTS:
             findings.left_out[OF_ROOT] += 1
         elif term in identities.inheritance or term in identities.onset:
             findings.left_out[OF_DISEASE] += 1
-        elif NEVER_SEEN.fullmatch(frequency):
+        elif biology.NEVER_SEEN.fullmatch(frequency):
             findings.left_out[NEVER] += 1
         else:
-            names.relate(gene, HAS_PHENOTYPE, object, findings, [("disease", disease), *_frequency(frequency)])
+            names.relate(gene, biology.HAS_PHENOTYPE, object, findings, [("disease", disease), *_frequency(frequency)])
 
     yield from _read(source, progress, 6, take)
 
@@ -285,7 +274,7 @@ def read_genes_to_disease(source: Source, options: ReadOptions, progress: Callab
         object = names.disease(disease, "", findings)
         gene = names.gene(f"NCBIGene:{number.removeprefix('NCBIGene:')}", symbol, (), findings)
         said = [*_given("association", association.lower()), *_given("reference", origin, "\t")]
-        names.relate(gene, CONDITION, object, findings, said)
+        names.relate(gene, biology.CONDITION, object, findings, said)
 
     yield from _read(source, progress, 5, take)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, final
 from urllib.parse import quote
 
@@ -12,7 +13,11 @@ from tarbox.kb.terms import URN
 
 SYMBOL: Final = "http://identifiers.org/hgnc.symbol/"
 BIOLINK: Final = "https://w3id.org/biolink/vocab/"
-KINDS: Final = {"Gene": BIOLINK + "Gene", "Disease": BIOLINK + "Disease", "Phenotype": BIOLINK + "PhenotypicFeature"}
+KIND_IRIS: Final = {
+    "Gene": BIOLINK + "Gene",
+    "Disease": BIOLINK + "Disease",
+    "Phenotype": BIOLINK + "PhenotypicFeature",
+}
 PHENOTYPE_ROOT: Final = OBO + "HP_0000118"
 DISEASE_ROOT: Final = OBO + "MONDO_0000001"
 
@@ -92,6 +97,7 @@ FREQUENCIES: Final = {
     "HP:0040284": "very rare (1-4%)",
 }
 NEVER_SEEN: Final = re.compile(r"HP:0040285|0/\d+|0(?:\.0*)?%")
+_KEPT: Final = 1 << 16
 _TERM = re.compile(r"(?:GO|HP):\d{7}")
 
 
@@ -99,6 +105,7 @@ class BadRow(Exception):
     """Why a row is rejected."""
 
 
+@lru_cache(_KEPT)
 def term_iri(id: str) -> str:
     """The IRI of a GO or HPO term, as OBO's rules have it."""
     if not _TERM.fullmatch(id):
@@ -106,11 +113,13 @@ def term_iri(id: str) -> str:
     return OBO + id.replace(":", "_")
 
 
+@lru_cache(_KEPT)
 def symbol_iri(symbol: str) -> str:
     """The IRI of a human gene."""
     return SYMBOL + quote(symbol, safe="")
 
 
+@lru_cache(_KEPT)
 def disease_iri(id: str) -> str:
     database, _, number = id.partition(":")
     if database not in DISEASES or not number:

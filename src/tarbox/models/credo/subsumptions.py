@@ -98,7 +98,11 @@ class ConceptGraph:
         below, over = tree.parents.coordinates()
         back = pair_keys(relations, heads, size)
         entities, described = facts.descriptions()
-        places = _join((lower, upper), (over, below), (linked, links), (fillers, back), (described, entities))
+        others = np.ones(len(entities), np.bool_)
+        others[: len(facts.typed)] = ~facts.term_typings()
+        places = _join(
+            (lower, upper), (over, below), (linked, links), (fillers, back), (described[others], entities[others])
+        )
         words = words_of(facts)
         return cls(
             tree,
