@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
@@ -16,6 +16,7 @@ from rich.tree import Tree
 from tarbox.core.ids import Role
 from tarbox.kb.terms import from_ntriples
 from tarbox.service.answers import ALL_FACTS, KNOWN, PREDICTED, AnswerCounts, Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.enrichment import SIGNIFICANT
 
 if TYPE_CHECKING:
     from tarbox.query.sparql_results import Results
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 BAR = 8
 GAP = 4
+LEFT_OUT: Final = 5
+"""So many members outside the background are named."""
 LEAST_NAME = 24
 """The characters that a name has on a line before the tables stand one below the other."""
 Listed: TypeAlias = EntityAnswer | ConceptAnswer
-TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity", "p_value", "q_value")
+TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity")
 
 
 class Form(Enum):
@@ -101,7 +104,10 @@ class Printer:
         print(json.dumps(content, ensure_ascii=False, indent=None if self.many else 2))
 
     def _show_tsv(self, answers: Answers) -> None:
-        columns = TSV_COLUMNS if self.many else TSV_COLUMNS[1:]
+        columns: tuple[str, ...] = TSV_COLUMNS if self.many else TSV_COLUMNS[1:]
+        if "set_size" in answers.extra:
+            expected = any(answer.expected_count is not None for answer in answers.concepts)
+            columns += tuple(name for name in _TEST_FIELDS if expected or not name.startswith("expected"))
         if not self.printed:
             print("\t".join(columns))
         for row in answers.to_arrow().to_pylist():
@@ -113,7 +119,12 @@ class Printer:
         if self.many:
             console.print(Text(answers.query, style="bold"))
         console.print(Text(english, style="italic"))
-        console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
+        if "set_size" in answers.extra:
+            for line in self._set_notes(answers):
+                console.print(Text(line, style="dim"))
+            console.print(self._concept_table(answers))
+        else:
+            console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
         if "expressions" in answers.extra:
             console.print(_expression_table(answers.extra["expressions"]))
         if self.kb.of_classes and not self.printed:
@@ -132,10 +143,28 @@ class Printer:
         return self._table(Role.ENTITY, answers.entities, answers.entity_counts, _DEGREE | _STATUS)
 
     def _concept_table(self, answers: Answers) -> Table:
-        """Concepts of a described set have a test instead of a degree, which is 1 for all of them."""
-        tested = any(answer.p_value is not None for answer in answers.concepts)
-        columns = _SHARES | _TEST if tested else _DEGREE | _SHARES | _STATUS
-        return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
+        """Concepts of a described set have tests instead of a degree, which is 1 for all of them."""
+        if "set_size" not in answers.extra:
+            columns = _DEGREE | _SHARES | _STATUS
+            return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
+        expected = any(answer.expected_count is not None for answer in answers.concepts)
+        listed = [replace(answer, status=KNOWN) for answer in answers.concepts]  # one list, in the order of the tests
+        return self._table(Role.CONCEPT, listed, answers.concept_counts, _TEST | _EXPECTED if expected else _TEST)
+
+    def _set_notes(self, answers: Answers) -> Iterator[str]:
+        """What a set was compared with, who of it was not, and how many concepts were tested."""
+        told = answers.extra
+        kinds = [self.kb.concepts[iri].label for iri in told["background"] or ()]
+        whose = " given" if told["background"] is None else f" of {', '.join(kinds)}" if kinds else ""
+        size = f"{told['background_size']:,} described entities{whose}"
+        yield f"n = {told['set_size']:,} members in the background, N = {size}"
+        if told["outside"]:
+            named = ", ".join(self.kb.entities[iri].label for iri in told["outside"][:LEFT_OUT])
+            more = ", ..." if len(told["outside"]) > LEFT_OUT else ""
+            yield f"not in the background, hence not counted: {len(told['outside']):,} ({named}{more})"
+        found = f"{told['tests']:,} tests (concepts that describe one of the N); {told['significant']:,} with q < "
+        rest = f", {told['redundant']:,} of which add nothing to a more specific one (--all)"
+        yield f"{found}{SIGNIFICANT:g}{rest if told['redundant'] else ''}"
 
     def _table(self, role: Role, listed: Sequence[Listed], counts: AnswerCounts, columns: TableColumns) -> Table:
         """Known answers under their number; where a model predicts, a line with the number of predictions, and these.
@@ -152,7 +181,7 @@ class Printer:
             table.title = f"{title}\n{predictions}"
         table.add_column(names[0], overflow="fold")
         for column in columns:
-            table.add_column(column, justify="right" if column in _SHARES else "left")
+            table.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=True)
         for answer in known:
             table.add_row(self._named(role, answer), *(cell(answer) for cell in columns.values()))
         if predictions and known:
@@ -237,9 +266,19 @@ _SHARES: Final[dict[str, Callable[[Any], Text]]] = {
     "specificity": lambda answer: Text(f"{answer.specificity:.2f}"),
 }
 _TEST: Final[dict[str, Callable[[Any], Text]]] = {
+    "k/n": lambda answer: Text(f"{answer.set_count:,}/{answer.set_size:,}"),
+    "K/N": lambda answer: Text(f"{answer.background_count:,}/{answer.background_size:,}"),
+    "fold": lambda answer: Text(f"{answer.fold:.3g}"),
     "p": lambda answer: _small(answer.p_value),
     "q": lambda answer: _small(answer.q_value),
 }
+_EXPECTED: Final[dict[str, Callable[[Any], Text]]] = {
+    "expected k": lambda answer: Text(f"{answer.expected_count:,.2f}"),
+    "expected p": lambda answer: _small(answer.expected_p_value),
+    "expected q": lambda answer: _small(answer.expected_q_value),
+}
+_LEFT: Final = (*_DEGREE, *_STATUS)
+_TEST_FIELDS: Final = tuple(each.name for each in fields(ConceptAnswer) if each.name not in TSV_COLUMNS)
 
 
 def _tree(explanation: Explanation) -> Tree:

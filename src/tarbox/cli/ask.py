@@ -61,8 +61,23 @@ def ask(
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print a table with tabs.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="Answer the queries of this file, one a line.")] = None,
     entities: Annotated[
-        Path | None, typer.Option("--set", help="Describe the entities of this file, one a line, by concepts.")
+        Path | None,
+        typer.Option("--set", help="The concepts that the entities of this file, one a line, are rich in, by q-value."),
     ] = None,
+    background: Annotated[
+        Path | None,
+        typer.Option(help="With --set: the entities it was drawn from; else all described ones of the same kinds."),
+    ] = None,
+    versus: Annotated[
+        Path | None, typer.Option(help="With --set: what it is rich in and this other set is not, and the reverse.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="With --set: also the more general concepts that add nothing.")
+    ] = False,
+    predicted: Annotated[
+        bool, typer.Option("--predicted", help="With --set, on a run: count what is predicted by its probability, too.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="With --set: draw the q-values: .png, .svg or .pdf.")] = None,
     expressions: Annotated[
         bool,
         typer.Option("--expressions", help="Also the best short class expressions for the known answers, or the set."),
@@ -75,12 +90,25 @@ def ask(
     prompting = query is None and file is None and entities is None and sys.stdin.isatty()
     if not prompting and [query is None, file is None, entities is None].count(False) != 1:
         raise typer.BadParameter("give one of: a QUERY, --file QUERIES, --set FILE")
-    if as_json and as_tsv:
-        raise typer.BadParameter("give --json or --tsv, not both")
-    if explain and as_tsv:
-        raise typer.BadParameter("--tsv has no room for an explanation: give --explain with --json, or alone")
-    if explain and entities is not None:
-        raise typer.BadParameter("--explain is for queries: leave it out with --set")
+    for wrong, message in (
+        (as_json and as_tsv, "give --json or --tsv, not both"),
+        (explain and as_tsv, "--tsv has no room for an explanation: give --explain with --json, or alone"),
+        (explain and entities, "--explain is for queries: leave it out with --set"),
+        (
+            entities is None and (background or versus or everything or predicted or plot),
+            "--background, --versus, --all, --predicted and --plot go with --set FILE",
+        ),
+        (
+            versus and (background or predicted or expressions),
+            "--versus is its own background, of what is known: leave out --background, --predicted and --expressions",
+        ),
+    ):
+        if wrong:
+            raise typer.BadParameter(message)
+    if plot is not None:
+        from tarbox.cli.places import check_plot
+
+        check_plot(plot)
     from tarbox.cli.answer_tables import Form, Printer
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.ordering import Order
@@ -92,7 +120,7 @@ def ask(
         raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
     kb = KnowledgeBase.load(source, classes or None) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    printer = Printer(kb, form, many=file is not None, predicts=reasoner is not None and entities is None)
+    printer = Printer(kb, form, many=bool(file or versus), predicts=reasoner is not None and entities is None)
     question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree, expressions)
     rejected = 0
     if prompting:
@@ -104,7 +132,9 @@ def ask(
     elif file is not None:
         rejected = question.put_all(file)
     elif entities is not None:
-        rejected = question.describe(entities)
+        from tarbox.cli.described_sets import describe_files
+
+        rejected = describe_files(question, entities, background, versus, everything, predicted, plot)
     if rejected:
         raise typer.Exit(WITH_REJECTED)
 
@@ -133,7 +163,7 @@ class QuestionSession:
     def put_all(self, file: Path) -> int:
         """Answers every line, many at a time; returns how many were rejected."""
         rejected = 0
-        lines = _lines(file)
+        lines = read_lines(file)
         while batch := list(islice(lines, BATCH)):
             parsed: list[tuple[str, Query | Results]] = []
             for number, text in batch:
@@ -141,7 +171,7 @@ class QuestionSession:
                     parsed.append((text, self._read(text)))
                 except TarboxError as error:
                     rejected += 1
-                    _reject(file, number, error)
+                    reject(file, number, error)
             self._show(parsed)
         return rejected
 
@@ -175,7 +205,7 @@ class QuestionSession:
             if not isinstance(query, Query):
                 self.printer.show_results(text, query)
                 continue
-            answers = self._express(next(answered), None, query)
+            answers = self.express(next(answered), None, query)
             self.printer.show(answers, self.kb.describe(query), self._reasons(query, answers) if self.explain else None)
 
     def _answer(self, asked: Sequence[tuple[str, Query]]) -> list[Answers]:
@@ -190,13 +220,19 @@ class QuestionSession:
         found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
         return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
 
-    def _express(self, answers: Answers, members: Sequence[str] | None, without: Query | None = None) -> Answers:
-        """With expressions for the members, or for all known answers of the query."""
+    def express(
+        self,
+        answers: Answers,
+        members: Sequence[str] | None,
+        without: Query | None = None,
+        background: Sequence[str] | None = None,
+    ) -> Answers:
+        """With expressions for the members, against a background, or for all known answers of the query."""
         if not self.expressions:
             return answers
         if members is None and without is not None:
             members = [answer.iri for answer in self.kb.answer(without).entities]
-        found = self.kb.express(members or (), self.k, without)
+        found = self.kb.express(members or (), self.k, without, background)
         return replace(answers, extra={**answers.extra, "expressions": [asdict(each) for each in found]})
 
     def _reasons(self, query: Query, answers: Answers) -> Reasons:
@@ -217,23 +253,6 @@ class QuestionSession:
         facts = {iri: explain_answer(query, self.kb, iri, Role.ENTITY) for iri in islice(known, EXPLAINED)}
         return Reasons(explain(query, self.kb), told, facts)
 
-    def describe(self, file: Path) -> int:
-        """Describes the entities of a file by concepts; returns how many lines were rejected."""
-        members: list[str] = []
-        rejected = 0
-        for number, text in _lines(file):
-            try:
-                members.append(self.kb.entities[text].iri)
-            except TarboxError as error:
-                rejected += 1
-                _reject(file, number, error)
-        if not members:
-            raise SourceError(f"{file} names no entity of {self.kb.title}")
-        answers = self._express(self.kb.describe_set(members), members)
-        shown = replace(answers, entities=answers.entities[: self.k], concepts=answers.concepts[: self.k])
-        self.printer.show(shown, f"{len(set(members)):,} entities of {file}")
-        return rejected
-
 
 def _open_reasoner(source: Path) -> Reasoner | None:
     """The reasoner of a run; none where the source is no run."""
@@ -246,7 +265,7 @@ def _open_reasoner(source: Path) -> Reasoner | None:
     return Reasoner.load(source)
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
+def read_lines(file: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers; empty lines and those that begin with # are left out.
 
     A byte-order mark before the first is no part of it.
@@ -262,7 +281,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         raise SourceError(f"{file} is not a text in UTF-8") from error
 
 
-def _reject(file: Path, number: int, error: TarboxError) -> None:
+def reject(file: Path, number: int, error: TarboxError) -> None:
     place = f" (column {error.position + 1})" if isinstance(error, QuerySyntaxError) else ""
     reason = error.reason if isinstance(error, QuerySyntaxError) else str(error)
     print(f"{file}:{number}: {reason}{place}", file=sys.stderr)

@@ -81,6 +81,10 @@ class VocabularyResolver:
             self._report_ambiguous(role, name, [self._vocabulary.names(role).iri(row) for row in found])
         return found[0]
 
+    def matches(self, role: Role, name: Name) -> bool:
+        """Whether anything has this name."""
+        return bool(self._find(role, name))
+
     def lookup(self, role: Role) -> Lookup:
         """The names of one role, for search."""
         return self._lookups[role]

@@ -67,7 +67,12 @@ class Lookup:
         table = self._built.get((source, folded))
         if table is None:
             table = {}
-            for text, row in self._named(source):
+            named = list(self._named(source))
+            if source is NameSource.SYNONYM:  # an identifier is also found without its prefix: P04637, 7157
+                given = {text for text, _ in named}
+                bare = ((text.partition(":")[2], row) for text, row in named if ":" in text and " " not in text)
+                named += [pair for pair in bare if pair[0] and pair[0] not in given]
+            for text, row in named:
                 table.setdefault(text.casefold() if folded else text, []).append(row)
             self._built[source, folded] = table
         return table

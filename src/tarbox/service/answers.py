@@ -50,7 +50,9 @@ class ConceptAnswer:
     `coverage` is the share of the answer entities inside the concept (of a predicted concept: of known and predicted
     answers, each counted by its degree); `specificity` its information content as a share of the greatest possible
     (0: every typed entity is an instance; 1: a single one is). `degree` respects the TBox: it never exceeds a
-    super-concept's. `p_value` and `q_value` are there for described sets only.
+    super-concept's. The rest is there for described sets only (`tarbox.service.enrichment`): the concept describes
+    `set_count` (k) of `set_size` (n) members and `background_count` (K) of `background_size` (N) entities of the
+    background, `fold` times as often; what is `expected` counts predictions too, each by its probability.
     """
 
     iri: str
@@ -59,8 +61,17 @@ class ConceptAnswer:
     status: str
     coverage: float
     specificity: float
+    set_count: int | None = None
+    set_size: int | None = None
+    background_count: int | None = None
+    background_size: int | None = None
+    fold: float | None = None
     p_value: float | None = None
     q_value: float | None = None
+    expected_count: float | None = None
+    expected_background_count: float | None = None
+    expected_p_value: float | None = None
+    expected_q_value: float | None = None
 
     @property
     def score(self) -> float:
@@ -206,7 +217,7 @@ class Answers:
         return f'{start},"degree":{each.degree:.7g},"status":"{each.status}"'
 
     def to_arrow(self) -> pa.Table:
-        """One row per answer: ``level``, ``iri``, ``label``, ``degree``, ``status``, ``coverage``, ``specificity``."""
+        """One row per answer: ``level``, and the fields of `ConceptAnswer`."""
         return pa.Table.from_pylist([*_rows("entity", self.entities), *_rows("concept", self.concepts)], _SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -223,9 +234,10 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
 
 
 _COUNTED_APART: Final = ("known", "predicted", "less_likely")
+_TEXTS: Final = ("level", "iri", "label", "status")
 _SCHEMA: Final = pa.schema(
-    [(name, pa.string()) for name in ("level", "iri", "label", "status")]
-    + [(name, pa.float64()) for name in ("degree", "coverage", "specificity", "p_value", "q_value")]
+    [(name, pa.string()) for name in _TEXTS]
+    + [(each.name, pa.float64()) for each in fields(ConceptAnswer) if each.name not in _TEXTS]
 )
 
 

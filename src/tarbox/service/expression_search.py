@@ -2,7 +2,7 @@
 
 Parts are found from the members alone: their concepts, and what their links lead to, as `r some C`, `r some owl:Thing`
 and `r value e`. Conjunctions of parts are tried level by level from the best ones on. What counts is the
-hypergeometric test (`tarbox.service.enrichment`) with all entities as population; a part more must be worth more than
+hypergeometric test (`tarbox.service.enrichment`) against a population of entities; a part more must be worth more than
 the choice among all parts.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.execution.rows import EVERYTHING, decode
-from tarbox.kb.arrays import Ids, Places
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.rows import ranges
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query, conjunction, lift, operands
 from tarbox.query.rewrites import canonical
@@ -62,10 +62,16 @@ class FoundExpression:
         return self.price, -overlap, len(self.parts), repr(self.parts)
 
 
-def search_expressions(index: Index, members: Ids, without: Iterable[Query] = ()) -> list[FoundExpression]:
+def search_expressions(
+    index: Index, members: Ids, without: Iterable[Query] = (), background: Ids | None = None
+) -> list[FoundExpression]:
     """The best expressions for a set of entities (increasing ids), the best first; single concepts are left out, and
-    parts of the queries `without`."""
-    search = _Search(index, members)
+    parts of the queries `without`. The members are drawn from the background, or from all entities."""
+    population = np.ones(index.entities, np.bool_)
+    if background is not None:
+        population = np.isin(np.arange(index.entities), background)
+        members = members[population[members]]
+    search = _Search(index, members, population)
     banned = {canonical(part) for query in without for part in (query, *operands(query))}
     parts = [found for found in search.parts() if canonical(found.query) not in banned]
     joined = parts[:_JOINED]
@@ -85,8 +91,8 @@ def _is_worth(part: FoundExpression, found: Mapping[frozenset[Query], FoundExpre
 
 @final
 class _Search:
-    def __init__(self, index: Index, members: Ids) -> None:
-        self._index, self._members = index, members
+    def __init__(self, index: Index, members: Ids, population: Flags) -> None:
+        self._index, self._members, self._population = index, members, population
         self._least = max(min(2, len(members)), len(members) // 10)
         self._own = np.zeros(index.entities, np.bool_)
         self._own[members] = True
@@ -124,8 +130,8 @@ class _Search:
 
     def _judge(self, made: list[tuple[tuple[Query, ...], Ids]]) -> list[FoundExpression]:
         inside = np.array([int(np.count_nonzero(self._own[extension])) for _, extension in made], np.int64)
-        sizes = np.array([len(extension) for _, extension in made], np.int64)
-        p_values = upper_tail(inside, sizes, len(self._members), self._index.entities)
+        sizes = np.array([int(np.count_nonzero(self._population[extension])) for _, extension in made], np.int64)
+        p_values = upper_tail(inside, sizes, len(self._members), int(np.count_nonzero(self._population)))
         found = [
             FoundExpression(parts, extension, int(count), float(p), float(p) * self._choices ** (len(parts) - 1))
             for (parts, extension), count, p in zip(made, inside, p_values, strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
@@ -37,9 +38,9 @@ from tarbox.service.answers import (
 )
 from tarbox.service.collections import Thing, Things, tables
 from tarbox.service.degrees import check_count
-from tarbox.service.enrichment import adjust, upper_tail
 from tarbox.service.naming import Naming
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity
+from tarbox.service.set_descriptions import describe_set, own_background, read_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,43 +214,55 @@ class KnowledgeBase:
             for query, tree, answer in zip(given, trees, found, strict=True)
         ]
 
-    def describe_set(self, entities: Iterable[str]) -> Answers:
+    def describe_set(
+        self,
+        entities: Iterable[str],
+        background: Iterable[str] | None = None,
+        everything: bool = False,
+        probabilities: Rows | None = None,
+    ) -> Answers:
         """The concepts that describe a list of entities (IRIs, labels or other names), the most surprising first.
 
-        Each carries a hypergeometric p-value, with the typed entities as population, and a q-value corrected over
-        all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
+        Each carries how often it describes the set and the `background` (by default all described entities of the
+        set's own kinds), a hypergeometric p-value, and a q-value corrected over all concepts that describe anything of
+        the background (Benjamini-Hochberg). More general concepts that add nothing are left out, unless `everything` is
+        asked for. `probabilities` are those of descriptions (`Reasoner.describe_set`). Raises `UnknownName` or
+        `AmbiguousName`.
         """
-        members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        instances = self.index.descriptions
-        sizes = instances.entities_of.sizes()
-        _, inside = instances.concepts_of.gather(members)
-        counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
-        typed = int(np.count_nonzero(instances.concepts_of.sizes()[members]))
-        tested = np.flatnonzero(sizes)
-        p_values = upper_tail(counts[tested], sizes[tested], typed, instances.typed_entities())
-        q_values = adjust(p_values)
-        coverage = counts[tested] / max(len(members), 1)
-        order = np.lexsort((-coverage * self._specificity[tested], p_values)).tolist()
-        ordered = [
-            self._concept_answer(int(tested[row]), float(coverage[row]), float(p_values[row]), float(q_values[row]))
-            for row in order
-            if counts[tested[row]]
-        ]
-        listed = "{" + ", ".join(thing.iri for thing in map(self.entities.at, members.tolist())) + "}"
-        extra = {"correction": "Benjamini-Hochberg", "tests": len(tested), "population": instances.typed_entities()}
-        sizes_of = AnswerCounts(len(members)), AnswerCounts(len(ordered))
-        return Answers(listed, self.list_entities(members), ordered, *sizes_of, extra, naming=self.naming)
+        given = None if background is None else self._ids(background)
+        return describe_set(self, self._ids(entities), given, everything, probabilities)
 
-    def express(self, entities: Iterable[str], k: int | None = 10, without: Query | None = None) -> list[Expression]:
+    def compare_sets(
+        self, first: Iterable[str], second: Iterable[str], everything: bool = False
+    ) -> tuple[Answers, Answers]:
+        """What each of two sets is rich in and the other is not: Fisher's exact test, one-sided. As `describe_set` of
+        each with both as the background; the members of both are left out of both."""
+        both = self._ids(first), self._ids(second)
+        apart = np.setxor1d(*both)
+        own = [np.intersect1d(apart, ids) for ids in both]
+        if not all(map(len, own)):
+            raise QueryError("one of the sets has no member that the other does not have: there is nothing to compare")
+        return describe_set(self, own[0], apart, everything), describe_set(self, own[1], apart, everything)
+
+    def express(
+        self,
+        entities: Iterable[str],
+        k: int | None = 10,
+        without: Query | None = None,
+        background: Iterable[str] | None = None,
+    ) -> list[Expression]:
         """The best short class expressions for a list of entities (IRIs, labels or other names), at most `k`.
 
         They are found by beam search (`tarbox.service.expression_search`); single concepts, which `describe_set`
-        has, are not among them, nor is the query `without` and its parts.
+        has, are not among them, nor is the query `without` and its parts. They are tested against the `background`, by
+        default all entities of the set's own kinds.
         """
         from tarbox.service.expression_search import search_expressions
 
-        members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        found = search_expressions(self.index, members, [] if without is None else [without])
+        members = self._ids(entities)
+        own, kinds = own_background(self.index, members)
+        whole = self._ids(background) if background is not None else own if kinds else None
+        found = search_expressions(self.index, members, [] if without is None else [without], whole)
         most = np.log2(max(self.index.entities, 2))
         return [
             Expression(
@@ -307,6 +320,12 @@ class KnowledgeBase:
     def _specificity(self) -> Floats:
         return self.index.descriptions.specificity()
 
+    def _ids(self, names: Iterable[str]) -> Ids:
+        found, problems = read_names(self, names)
+        for _, problem in problems:
+            raise problem
+        return found
+
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
@@ -339,12 +358,9 @@ class KnowledgeBase:
 
         return AnswerList(len(ids), make)
 
-    def _concept_answer(
-        self, concept: int, coverage: float, p_value: float | None = None, q_value: float | None = None
-    ) -> ConceptAnswer:
+    def _concept_answer(self, concept: int, coverage: float) -> ConceptAnswer:
         thing = self.concepts.at(concept)
-        specificity = float(self._specificity[concept])
-        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, specificity, p_value, q_value)
+        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, float(self._specificity[concept]))
 
 
 def _text(query: str | Query) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from tarbox.benchmark.folder import STORE, UNTOLD, name_of
+from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Ids
@@ -124,6 +125,16 @@ class Reasoner:
         number = np.array([[self._kb.concepts.id(concept)]], np.int32)
         candidates = self._ranker.rank(Concept("?c1"), number)[0].entities
         return self._entities(candidates, candidates.choose_by_score(k, check_degree(min_degree)))
+
+    def describe_set(
+        self, entities: Iterable[str], background: Iterable[str] | None = None, everything: bool = False
+    ) -> Answers:
+        """As `KnowledgeBase.describe_set`, with missing descriptions expected: beside what is known of a concept stands
+        how many members it describes if predictions count by their probability, and the test of that, which decides
+        the order. Raises `QueryError` where the model has no probabilities."""
+        if not isinstance(self._scorer, Predictor):
+            raise QueryError(f"{self._model} predicts without probabilities: ask for what is known, or a run of credo")
+        return self._kb.describe_set(entities, background, everything, self._scorer.probabilities.descriptions)
 
     def explain(self, query: Query, answer: str, role: Role) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.

@@ -157,9 +157,10 @@ def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) 
 
 @torch.no_grad()
 def candidate_typings(predictor: Complex, evidence: Evidence, share: float = 1.0) -> Iterator[Candidates]:
-    """Of some entities at a time, by `entity * C + concept`; about this share of them, always the same. Terms, which are
-    what the hierarchy says (ADR 50), are not asked, and their concepts are no candidates for others unless others have
-    them."""
+    """Of some entities at a time, by `entity * C + concept`; about this share of them, always the same.
+
+    Terms, which are what the hierarchy says (ADR 50), are not asked, and their concepts are no candidates for others
+    unless others have them."""
     width = evidence.sizes.concepts
     if not width:
         return
