@@ -189,7 +189,7 @@ def test_the_head_of_a_reply_is_that_of_the_whole(client: httpx.Client, path: st
 class Broken:
     """An answerer whose every call is a mistake in the program."""
 
-    model = None
+    model = "broken"
     trained_on = None
 
     def __init__(self, kb: KnowledgeBase) -> None:

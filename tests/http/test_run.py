@@ -66,8 +66,9 @@ def test_known_and_predicted_have_k_places_each(predicting: httpx.Client) -> Non
 
 
 def test_concepts_and_sparql(predicting: httpx.Client) -> None:
-    members = predicting.get("/api/concepts/Professor").json()["members"]
-    assert [member["status"] for member in members] == ["known"] * 20 + ["predicted"] * 20
+    content = predicting.get("/api/concepts/Professor").json()
+    assert len(content["instances"]) == len(content["predicted"]) == 20
+    assert not {each["iri"] for each in content["instances"]} & {each["iri"] for each in content["predicted"]}
     query = "SELECT ?x { ?x <https://tarbox.example/academia#worksAt> <https://tarbox.example/academia#Google> }"
 
     def statuses(**more: str) -> set[str]:

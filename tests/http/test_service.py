@@ -1,4 +1,4 @@
-"""What stands behind the routes: batches, many answers at once, examples, completion, concept pages."""
+"""What stands behind the routes: batches, many answers at once, examples, cards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tarbox.kb.presets import PRESETS
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.service.answering import Answerer, ExactAnswerer, Question, answer_texts
 from tarbox.service.batching import Batcher
-from tarbox.service.concept_pages import concept_page, paths_to
+from tarbox.service.catalogue import Catalogue
+from tarbox.service.concept_paths import paths_to
 from tarbox.service.examples import examples
 from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -151,12 +152,14 @@ def test_paths_to_a_concept() -> None:
 def test_a_page_of_equivalent_concepts() -> None:
     vocabulary = Vocabulary.of(["urn:x:a"], ["urn:x:A", "urn:x:B", "urn:x:Top"])
     kb = KnowledgeBase(Facts.of(vocabulary, [], [(0, 0)], [(0, 1), (1, 0), (1, 2)]))
-    page = concept_page(ExactAnswerer(kb), "A")
-    assert [line.label for line in page.equivalents] == ["B"]
-    assert [line.label for line in page.paths[0]] == ["Top", "A"]
-    assert [member.label for member in page.members] == ["a"]
+    cards = Catalogue(ExactAnswerer(kb))
+    card = cards.concept("A")
+    assert [line.label for line in card.equivalents] == ["B"]
+    assert [line.label for line in card.paths[0]] == ["Top", "A"]
+    assert [member.label for member in card.instances] == ["a"]
+    assert [(line.label, line.children) for line in cards.concepts("top").concepts] == [("Top", 1)]
     with pytest.raises(UnknownName):
-        concept_page(ExactAnswerer(kb), "C")
+        cards.concept("C")
 
 
 def test_wrong_questions_do_not_spoil_the_right_ones(answerer: Answerer, kb: KnowledgeBase) -> None:

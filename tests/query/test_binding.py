@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
-from tarbox.execution.lookup import Lookup, NameSource, edit_distance
+from tarbox.execution.lookup import Lookup, NameSource
+from tarbox.execution.name_search import edit_distance
 from tarbox.execution.rows import encode
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query
@@ -85,6 +86,28 @@ def test_unknown(role: Role, text: str, message: str, resolver: VocabularyResolv
         resolver.resolve(role, Name(form, text))
 
 
+def test_suggestions_say_labels_where_names_are_numbers() -> None:
+    base = "http://purl.obolibrary.org/obo/"
+    labels = {
+        "GO_0007369": "gastrulation",
+        "GO_0001702": "gastrulation with mouth forming second",
+        "GO_0008150": "same",
+    }
+    concepts = Names.of(Role.CONCEPT, [base + name for name in (*labels, "GO_0000001")], [*labels.values(), "same"])
+    resolver = VocabularyResolver(replace(Vocabulary.of(["http://x.org/same1"]), concepts=concepts), "go")
+
+    def told(text: str) -> str:
+        with pytest.raises(UnknownName) as caught:
+            resolver.resolve(Role.CONCEPT, Name(NameForm.WORD, text))
+        return str(caught.value)
+
+    assert told("gastrulaton") == "no concept 'gastrulaton' in go. Did you mean 'gastrulation'?"
+    assert "'gastrulation with mouth forming second'" in told("GO_00017")
+    assert told("GO_000815").endswith("Did you mean 'GO_0008150' (same)?")
+    assert resolver.write(Role.CONCEPT, base + "GO_0007369") == "'gastrulation'"
+    assert resolver.write(Role.CONCEPT, base + "GO_0008150") == "GO_0008150"
+
+
 HALVES = ("\udcff\udcfe", "Lond\udcc3\udcb6n", NS + "Canada\ud800")
 
 
@@ -94,7 +117,7 @@ def test_what_is_no_text_names_nothing(role: Role, text: str, resolver: Vocabula
     for form in (NameForm.WORD, NameForm.LABEL, NameForm.IRI):
         with pytest.raises(UnknownName, match="bytes that are no text in the encoding of this terminal"):
             resolver.resolve(role, Name(form, text))
-    assert len(resolver.lookup(role).complete(text)) <= 10
+    assert len(resolver.lookup(role).index.suggest(text, 10)) <= 10
 
 
 @pytest.mark.parametrize(
@@ -126,21 +149,21 @@ def test_completion(vocabulary: Vocabulary, resolver: VocabularyResolver) -> Non
     lookup = resolver.lookup(Role.ENTITY)
 
     def complete(prefix: str) -> list[str]:
-        return [vocabulary.entities.iri(row).removeprefix(NS) for row in lookup.complete(prefix)]
+        return [vocabulary.entities.iri(match.id).removeprefix(NS) for match in lookup.index.suggest(prefix, 10)]
 
     assert complete("goog") == ["Google"]
     assert complete("hint") == ["GeoffreyHinton"]
     assert set(complete("lon")) == {"London", "London_Ontario"}
     assert complete("gogle") == ["Google"]
-    assert lookup.complete("gogle", forgiving=False) == []
+    assert lookup.index.search("gogle", 10) == []
     assert complete("zzz") == []
 
 
 def test_an_empty_vocabulary_has_no_names() -> None:
     empty = Vocabulary.of([])
     lookup = Lookup(empty, empty.entities)
-    assert lookup.near("a") == []
-    assert lookup.complete("abc") == []
+    assert lookup.index.suggest("abc", 3) == []
+    assert lookup.index.search("", 3) == []
     assert lookup.find("a", NameSource.LOCAL) == ()
 
 
@@ -150,11 +173,11 @@ def test_misspelling_is_found_quickly_among_many() -> None:
     names = [row.tobytes().decode() for row in letters]
     vocabulary = Vocabulary.of([f"http://x.org/{name}" for name in names])
     lookup = Lookup(vocabulary, vocabulary.entities)
-    lookup.near("warm up")
+    lookup.index.suggest("warm up", 3)
     start = perf_counter()
     for name in names[:20]:
         swapped = name[:3] + name[4] + name[3] + name[5:-1]
-        assert lookup.near(swapped)[0] == name
+        assert lookup.index.suggest(swapped, 1)[0].name == name
     assert perf_counter() - start < 3
 
 

@@ -125,7 +125,7 @@ def test_collections(kb: KnowledgeBase) -> None:
     assert "Gogle" not in kb.entities
     with pytest.raises(UnknownName, match="Did you mean 'Google'"):
         kb.entities["Gogle"]
-    assert [thing.label for thing in kb.entities.complete("neur")] == ["NeuralNetworks"]
+    assert [found.label for found in kb.search("neur")] == ["NeuralNetworks"]
     assert [thing.label for thing in kb.concepts_of("Toronto")] == ["Agent", "Organisation", "University"]
     assert [thing.label for thing in kb.instances_of("Organisation")] == ["Google", "MIT", "Toronto"]
 

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from tarbox.core.errors import TarboxError
 from tarbox.core.ids import Role
-from tarbox.service.completion import complete
 from tarbox.service.degrees import check_degree
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
@@ -119,7 +118,7 @@ class NameCompleter(Completer):
         if before.startswith(":") or (not word and not complete_event.completion_requested):
             return
         yield from _keywords(word)
-        for found in complete(self._kb, word, expected_role(before[: len(before) - len(word)]), COMPLETIONS_SHOWN):
+        for found in self._kb.search(word, COMPLETIONS_SHOWN, expected_role(before[: len(before) - len(word)])):
             yield Completion(found.name, -len(word), display_meta=f"{found.role.value}: {found.label}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final, NoReturn, final
 from urllib.parse import unquote
@@ -31,6 +31,7 @@ _NUMBERS: Final = (
     (re.compile(r"[+-]?\d+\.\d+"), "decimal"),
     (re.compile(r"true|false"), "boolean"),
 )
+_NUMBERED: Final = re.compile(r"([A-Za-z]+_)?[A-Z]?\d{3,}|[PQ]\d+")
 _EVERYTHING: Final = Name(NameForm.WORD, "owl:Thing")
 _NO_TEXT: Final = (
     "the name has bytes that are no text in the encoding of this terminal (lone surrogates): write it in UTF-8, under "
@@ -81,13 +82,15 @@ class VocabularyResolver:
         return found[0]
 
     def lookup(self, role: Role) -> Lookup:
-        """The names of one role, for completion."""
+        """The names of one role, for search."""
         return self._lookups[role]
 
-    def write(self, role: Role, term: str) -> str:
+    def write(self, role: Role, term: str, by_label: bool = False) -> str:
         """The shortest text that a query can use for a term: a local name, a quoted label, or the full IRI.
 
-        The concept of all entities is ``owl:Thing``, unless that names a concept of the vocabulary's own.
+        A label comes before a local name that is a mere number, as in ``HP_0001250`` or ``Q42``, or if it is asked
+        for (`by_label`). The concept of all entities is ``owl:Thing``, unless that names a concept of the vocabulary's
+        own.
         """
         known = self._vocabulary.names(role).find(term)
         if known is None and means_everything(role, term) and not self._find(role, _EVERYTHING):
@@ -97,7 +100,9 @@ class VocabularyResolver:
         local, label = local_name(term), self._vocabulary.names(role).label(known)
         forms = [(Name(NameForm.WORD, local), local)] if is_word(local) and ":" not in local else []
         if label:
-            forms.append((Name(NameForm.LABEL, label), quote_label(label)))
+            forms.insert(
+                0 if by_label or _NUMBERED.fullmatch(local) else 1, (Name(NameForm.LABEL, label), quote_label(label))
+            )
         for name, text in forms:
             if self._find(role, name) == (known,):
                 return text
@@ -171,7 +176,8 @@ class VocabularyResolver:
         return expand(name.text, self.prefixes) if name.form is NameForm.WORD and ":" in name.text else None
 
     def _report_ambiguous(self, role: Role, name: Name, iris: list[str]) -> NoReturn:
-        shown = [to_ntriples(iri) for iri in iris[:SHOWN_CANDIDATES]]
+        labels = {iri: self.show(role, iri) for iri in iris[:SHOWN_CANDIDATES]}
+        shown = [to_ntriples(iri) + (f" ({label})" if label != name.text else "") for iri, label in labels.items()]
         more = f" and {len(iris) - len(shown):,} more" if len(iris) > len(shown) else ""
         listed = ", ".join(shown) + more
         reason = f"'{name.text}' names {len(iris):,} {role.plural}: {listed}. Write the full IRI of the one you mean"
@@ -187,21 +193,28 @@ class VocabularyResolver:
             if other is not role and self._find(other, name):
                 reason = f"{shown} is {other.with_article} in {self._title}, not {role.with_article}"
                 raise UnknownName(reason if name.form is NameForm.IRI else reason + _advice(role, other, name.text))
-        candidates = self._candidates(role, name)
-        question = f". Did you mean {_either(candidates)}?" if candidates else ""
-        raise UnknownName(f"no {role.value} {shown} in {self._title}{question}", candidates)
+        near = self._near(role, name)
+        if near:
+            question = f"Did you mean {_either(near)}?"
+            raise UnknownName(f"no {role.value} {shown} in {self._title}. {question}", list(near))
+        for other in Role:
+            near = self._near(other, name, forgiving=False) if other is not role else {}
+            if near:
+                reason = f"no {role.value} {shown} in {self._title}, but the {other.value} {_either(near)}"
+                raise UnknownName(reason + _advice(role, other, next(iter(near))), list(near))
+        raise UnknownName(f"no {role.value} {shown} in {self._title}")
 
-    def _candidates(self, role: Role, name: Name) -> list[str]:
-        """Near names, as a query would write them."""
+    def _near(self, role: Role, name: Name, forgiving: bool = True) -> dict[str, str]:
+        """Near names as a query would write them, each as a message shows it: with its label where that says more."""
         lookup, names = self._lookups[role], self._vocabulary.names(role)
         if is_literal(name.text):
-            rows = lookup.find(split_literal(name.text)[0], NameSource.LOCAL)
-            return [names.iri(row) for row in rows if is_literal(names.iri(row))][:SHOWN_CANDIDATES]
+            terms = map(names.iri, lookup.find(split_literal(name.text)[0], NameSource.LOCAL))
+            return {term: f"'{term}'" for term in list(filter(is_literal, terms))[:SHOWN_CANDIDATES]}
         sought = local_name(name.text) if name.form is NameForm.IRI else name.text.rpartition(":")[2] or name.text
-        near = [text if is_word(text) else quote_label(text) for text in lookup.near(sought)]
-        if near or len(sought) < 3:
-            return near
-        return [self.write(role, names.iri(row)) for row in lookup.complete(sought, 3, forgiving=False)]
+        find = lookup.index.suggest if forgiving else lookup.index.search
+        quoted = name.form is NameForm.LABEL
+        found = [(self.write(role, names.iri(match.id), quoted), names.show(match.id)) for match in find(sought, 3)]
+        return {text: _with_label(text, label) for text, label in found} if len(sought) > 2 else {}
 
 
 def _advice(role: Role, other: Role, text: str) -> str:
@@ -216,9 +229,18 @@ def _advice(role: Role, other: Role, text: str) -> str:
             return ""
 
 
-def _either(candidates: list[str]) -> str:
-    shown = [text if text.startswith("'") else f"'{text}'" for text in candidates]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+def _with_label(text: str, label: str) -> str:
+    quoted = text if text.startswith("'") else f"'{text}'"
+    return quoted if _letters(text) == _letters(label) else f"{quoted} ({label})"
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
+
+
+def _either(near: Mapping[str, str]) -> str:
+    *others, last = near.values()
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _only(row: int | None) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarbox.core.errors import Overloaded, TarboxError
+from tarbox.http.catalogue_routes import catalogue
 from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard
 from tarbox.http.methods import Methods
@@ -38,7 +39,7 @@ READY_IN: Final = 2.0
 _BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 
 
-ROUTERS: Final[Sequence[Callable[[Dispatcher], APIRouter]]] = (api, sparql)
+ROUTERS: Final[Sequence[Callable[[Dispatcher], APIRouter]]] = (api, catalogue, sparql)
 """The routes of the API; a module with more of them adds its own here."""
 
 

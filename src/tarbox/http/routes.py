@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Annotated, Any, Final, final
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,15 +25,12 @@ from tarbox.http.schemas import (
     AnswersReply,
     AnswersRequest,
     ClassDescriptionReply,
-    ConceptReply,
     DrawingReply,
     KnowledgeBaseReply,
 )
 from tarbox.http.settings import MOST_ANSWERS
 from tarbox.kb.terms import from_ntriples
 from tarbox.service.class_expressions import CLASS_LISTS, PREDICTED_LISTS, describe_expression, find_place
-from tarbox.service.completion import Completion, complete
-from tarbox.service.concept_pages import ConceptPage, concept_page
 from tarbox.service.explanations import Support
 from tarbox.service.overview import overview
 
@@ -70,8 +67,7 @@ def api(desk: Desk) -> APIRouter:
     router = APIRouter(prefix="/api")
     _add_answers(router, desk)
     _add_queries(router, desk)
-    _add_names(router, desk)
-    _add_concepts(router, desk)
+    _add_knowledge_base(router, desk)
     _add_expressions(router, desk)
     return router
 
@@ -173,7 +169,7 @@ def _add_queries(router: APIRouter, desk: Desk) -> None:
         return json_reply(await desk.work(drawn, query))
 
 
-def _add_names(router: APIRouter, desk: Desk) -> None:
+def _add_knowledge_base(router: APIRouter, desk: Desk) -> None:
     limits = {name: getattr(desk.bounds, name) for name in ("query", "sparql", "seconds")} | {"k": MOST_ANSWERS}
     about = encode(overview(desk.answerer) | {"limits": limits})
 
@@ -181,42 +177,6 @@ def _add_names(router: APIRouter, desk: Desk) -> None:
     async def knowledge_base() -> Response:
         """Describe the knowledge base, with example questions that have answers."""
         return json_reply(about)
-
-    def completed(prefix: str, role: Role | None, limit: int) -> bytes:
-        found = complete(desk.kb, prefix, role, limit)
-        return encode([asdict(completion) | {"role": completion.role.value} for completion in found])
-
-    @router.get("/complete", response_model=list[Completion], responses=failures(), operation_id="complete")
-    async def complete_prefix(
-        prefix: Annotated[str, Query(max_length=200, description="The first letters of a name or label.")],
-        role: Role | None = None,
-        limit: Annotated[int, Query(ge=1, le=100)] = 10,
-    ) -> Response:
-        """Find names that a few letters may begin, small typing errors forgiven."""
-        return json_reply(await desk.work(completed, prefix, role, limit))
-
-
-def _add_concepts(router: APIRouter, desk: Desk) -> None:
-    def paged(name: str) -> bytes | Response:
-        try:
-            return encode(_concept_content(concept_page(desk.answerer, name), desk))
-        except NameLookupError as error:
-            return problem("unknown-name", str(error), candidates=list(error.candidates))
-
-    @router.get("/concepts/{iri:path}", response_model=ConceptReply, responses=failures(404), operation_id="concept")
-    async def concept(
-        iri: Annotated[
-            str,
-            Path(
-                description="The concept: its IRI, bare or in angle brackets, or its name.",
-                max_length=LONGEST_NAME,
-                examples=["Person"],
-            ),
-        ],
-    ) -> Response:
-        """Show a concept: its place in the hierarchy, what it tells, its members."""
-        found = await desk.work(paged, iri)
-        return found if isinstance(found, Response) else json_reply(found)
 
 
 def _add_expressions(router: APIRouter, desk: Desk) -> None:
@@ -241,16 +201,3 @@ def _add_expressions(router: APIRouter, desk: Desk) -> None:
         """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
         async with turn:  # one at a time, and who asks the same meanwhile finds it done
             return json_reply(await desk.work(placed, expression, k))
-
-
-def _concept_content(page: ConceptPage, desk: Desk) -> dict[str, Any]:
-    lines = asdict(page)
-    concept = lines.pop("concept")
-    return {
-        **concept,
-        **lines,
-        "members": [
-            asdict(member) | {"name": desk.kb.naming.write(Role.ENTITY, from_ntriples(member.iri))}
-            for member in page.members
-        ],
-    }

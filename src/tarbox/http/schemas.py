@@ -11,10 +11,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from tarbox.http.problems import Problem
 from tarbox.http.settings import MOST_ANSWERS, MOST_SKIPPED, Bounds
 from tarbox.service.answers import AnswerCounts, Answers, ConceptAnswer, EntityAnswer
-from tarbox.service.concept_pages import ConceptLine
 from tarbox.service.degrees import MIN_DEGREE
 from tarbox.service.examples import Example
 from tarbox.service.ordering import Order
+from tarbox.service.search import SearchResult
 
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 _NS = "https://tarbox.example/academia#"
@@ -146,20 +146,10 @@ class DrawingReply(BaseModel):
     canonical: str
 
 
-class ConceptReply(BaseModel):
-    """A concept with its place in the hierarchy and its members: known ones, then predicted ones, at most 20 each."""
+class SearchReply(BaseModel):
+    """Things that a text may name, the best first."""
 
-    iri: str
-    label: str
-    name: str
-    instances: int
-    specificity: float
-    parents: list[ConceptLine]
-    children: list[ConceptLine]
-    child_count: int
-    paths: list[list[ConceptLine]] = Field(description="Chains from a root down to this concept.")
-    equivalents: list[ConceptLine]
-    members: list[EntityItem]
+    results: list[SearchResult]
 
 
 class NamedItem(BaseModel):

@@ -105,6 +105,13 @@ class Vocabulary:
             SYNONYMS.empty_table(),
         )
 
+    def synonyms_of(self, role: Role, id: int) -> tuple[str, ...]:
+        """What else a thing is called."""
+        import pyarrow.compute as pc
+
+        mine = pc.and_(pc.equal(self.synonyms["role"], role.value), pc.equal(self.synonyms["id"], id))
+        return tuple(self.synonyms["text"].filter(mine).to_pylist())
+
     def names(self, role: Role) -> Names:
         match role:
             case Role.ENTITY:

@@ -144,12 +144,12 @@ def open_answerer(path: str | os.PathLike[str]) -> Answerer:
 def warm_up(answerer: Answerer) -> None:
     """Builds everything that the first questions would otherwise wait for: indexes, names, machine code."""
     kb = answerer.kb
-    for role in Role:
-        kb.resolver.lookup(role).complete("warm-up", 1)
     if len(kb.entities):
         question = Question(Entity(kb.facts.vocabulary.entities.iri(0)), 1)
         answerer.answer_many([question])
         answerer.answer_many([question, question])
+    for text in ("", "warm-up"):  # what has an answer, and what is looked for among misspelled names
+        kb.search(text, 1)
 
 
 def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:

@@ -73,10 +73,6 @@ class Things:
             return direct
         return self._resolver.find(self._role, name_of(name))
 
-    def complete(self, prefix: str, limit: int = 10) -> list[Thing]:
-        """Things that `prefix` may begin to name, best first; small typing errors are forgiven."""
-        return [self.at(row) for row in self._resolver.lookup(self._role).complete(prefix, limit)]
-
 
 def name_of(text: str) -> Name:
     """The name that a text outside a query writes: ``<iri>``, a literal, or a word or label without quotes."""

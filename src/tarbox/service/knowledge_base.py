@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
+from tarbox.kb.arrays import Places
 from tarbox.kb.axioms import Axiom
+from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
     from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
+    from tarbox.kb.attributes import FactAttributes
     from tarbox.kb.store import Store
+    from tarbox.service.search import SearchResult
 
 Floats = NDArray[np.float64]
 
@@ -104,6 +108,11 @@ class KnowledgeBase:
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
 
+    @cached_property
+    def attributes(self) -> FactAttributes | None:
+        """Evidence codes, references and the like, by fact; None where the facts are not those of a store."""
+        return None if self._store is None or self.of_classes else self._store.attributes
+
     def sparql_source(self) -> Path | Iterator[bytes]:
         """Where a SPARQL engine's index is, if the facts are so many that it is on disk; else N-Triples, in pieces."""
         from tarbox.kb.sparql_index import find_index, served_triples
@@ -126,7 +135,36 @@ class KnowledgeBase:
     @cached_property
     def index(self) -> Index:
         """What answering needs; built once, on the first question, where it was not given."""
-        return self._given or Index.of(self.facts)
+        return self._given or Index.of(self.facts, at_hand=self.closures)
+
+    @cached_property
+    def closures(self) -> tuple[Instances, Instances]:
+        """The instances and the descriptions of the index, which are found sooner than all of it."""
+        if self._given:
+            return self._given.instances, self._given.descriptions
+        instances = Instances.of(self.facts)
+        return instances, instances.describe(self.facts)
+
+    @cached_property
+    def uses(self) -> dict[Role, Places]:
+        """How much each thing is used: the assertions that name an entity, the entities that a concept describes
+        (its instances under closure, where there are no annotation relations), the assertions of a relation."""
+        facts = self.facts
+        ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
+            facts.tails, minlength=len(self.entities)
+        )
+        relations = np.bincount(facts.relations, minlength=len(self.relations))
+        return {Role.ENTITY: ends, Role.CONCEPT: self.closures[1].entities_of.sizes(), Role.RELATION: relations}
+
+    def things(self, role: Role) -> Things:
+        """The entities, concepts or relations."""
+        return {Role.ENTITY: self.entities, Role.CONCEPT: self.concepts, Role.RELATION: self.relations}[role]
+
+    def search(self, text: str, limit: int = 20, role: Role | None = None) -> list[SearchResult]:
+        """Things that a text may name, the best first; see `tarbox.service.search`."""
+        from tarbox.service.search import search
+
+        return search(self, text, limit, role)
 
     def check(self, query: Query) -> None:
         """Raises `UnknownName`, with near names, for a term that this knowledge base does not have."""
@@ -145,8 +183,9 @@ class KnowledgeBase:
     ) -> Answers:
         """Both lists of answers, complete unless `k` limits each.
 
-        Entities stand in the order of their IRIs. Concepts are those with at least one answer entity as an instance
-        under closure, in the given order (`tarbox.service.ordering.Order`): best description first, where none is.
+        Entities stand in the order of their IRIs. Concepts are those that describe at least one answer entity: as an
+        instance under closure, or by an annotation relation. They stand in the given order
+        (`tarbox.service.ordering.Order`): best description first, where none is.
         """
         from tarbox.execution.exact import answer_query
 
@@ -181,7 +220,7 @@ class KnowledgeBase:
         all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
         """
         members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        instances = self.index.instances
+        instances = self.index.descriptions
         sizes = instances.entities_of.sizes()
         _, inside = instances.concepts_of.gather(members)
         counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
@@ -266,19 +305,19 @@ class KnowledgeBase:
 
     @cached_property
     def _specificity(self) -> Floats:
-        return self.index.instances.specificity()
+        return self.index.descriptions.specificity()
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
     def assemble(self, said: str, found: Answer, k: int | None, order: Order, tree: Query) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
-        coverage, instances = found.coverage(), self.index.instances.entities_of.sizes()
+        coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
             self._specificity[found.concepts],
-            lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
+            lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
         )
         ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
         return Answers(

@@ -121,9 +121,9 @@ export class Details {
     const below = concept.children.slice(0, CHILDREN);
     const rest = concept.child_count - below.length;
     const rows = [
-      ...(chain ?? []).map((each, depth) => tier(depth, this.#link(each), each.instances)),
-      tier(chain?.length ?? 0, here(concept), concept.instances),
-      ...below.map((each) => tier((chain?.length ?? 0) + 1, this.#link(each), each.instances)),
+      ...(chain ?? []).map((each, depth) => tier(depth, this.#link(each), each.count)),
+      tier(chain?.length ?? 0, here(concept), concept.count),
+      ...below.map((each) => tier((chain?.length ?? 0) + 1, this.#link(each), each.count)),
     ];
     const drawn = [element("ul", { class: "hierarchy" }, rows)];
     if (rest > 0) drawn.push(element("p", { class: "rest" }, `and ${number(rest)} more below it`));
@@ -143,7 +143,7 @@ function measures(concept, item) {
   const facts = shares
     .filter(([, share]) => share !== undefined)
     .map(([name, share]) => element("div", {}, element("dt", {}, name), element("dd", {}, measure("", share))));
-  facts.push(element("div", {}, element("dt", {}, "Instances"), element("dd", {}, number(concept.instances))));
+  facts.push(element("div", {}, element("dt", {}, "Instances"), element("dd", {}, number(concept.count))));
   const meaning = "Coverage is the share of the answers inside. Specificity is 0 where everything is inside, 1 where one thing is.";
   return [element("dl", { class: "facts" }, facts), element("p", { class: "rest" }, meaning)];
 }
@@ -160,15 +160,14 @@ function here({ label, equivalents }) {
 }
 
 /** Known members, then predicted ones. */
-function members({ members: found, instances }) {
-  if (!found.length) return element("p", { class: "none" }, "It has no instances.");
-  const [known, predicted] = ["known", "predicted"].map((status) =>
-    found.filter((member) => member.status === status).slice(0, MEMBERS),
-  );
-  const rows = [...known, ...predicted].map(({ label, degree, status }) =>
+function members({ instances, predicted, count }) {
+  if (!instances.length && !predicted.length) return element("p", { class: "none" }, "It has no instances.");
+  const known = instances.slice(0, MEMBERS);
+  const shown = [...known.map((each) => ({ ...each, degree: 1, status: "known" })), ...predicted.slice(0, MEMBERS).map((each) => ({ ...each, status: "predicted" }))];
+  const rows = shown.map(({ label, degree, status }) =>
     element("li", {}, shape("entity"), element("span", { class: "label" }, label), badge(status), measure("degree", degree, status)),
   );
-  const rest = instances - known.length;
+  const rest = count - known.length;
   const more = rest > 0 ? element("p", { class: "rest" }, `and ${counted(rest, "other instance")}`) : "";
   return element("div", {}, element("ul", { class: "members" }, rows), more);
 }

@@ -1,0 +1,38 @@
+"""The chains of super-concepts that lead to a concept."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from tarbox.kb.closure import Hierarchy
+
+PATHS: Final = 5
+_LONGEST: Final = 50
+
+
+def paths_to(concept: int, tree: Hierarchy, most: int = PATHS) -> list[list[int]]:
+    """Chains from a concept without super-concepts down to this one, shortest first.
+
+    Equivalent concepts (a cycle of subsumptions) count as one.
+    """
+    found: list[list[int]] = []
+    waiting: deque[list[int]] = deque([[concept]])
+    seen = 0
+    while waiting and len(found) < most and seen < 1_000:
+        path = waiting.popleft()
+        seen += 1
+        groups = {int(tree.group[row]) for row in path}
+        above = [row for row in _supers(path[0], tree) if int(tree.group[row]) not in groups]
+        if not above or len(path) >= _LONGEST:
+            found.append(path)
+        waiting.extend([row, *path] for row in above)
+    return found
+
+
+def _supers(concept: int, tree: Hierarchy) -> list[int]:
+    """The asserted super-concepts of a concept, and of its equivalents where it has some."""
+    own: list[int] = tree.parents[concept].tolist()
+    if not any(tree.group[row] == tree.group[concept] for row in own):
+        return own
+    return [row for alike in tree.equivalents(concept).tolist() for row in tree.parents[alike].tolist()]
