@@ -41,7 +41,10 @@ from tarbox.models.complex import Complex
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FactCalibration
 from tarbox.models.credo.probabilities import FactProbabilities
-from tarbox.service.reasoner import Reasoner
+from tarbox.models.saved import open_run
+from tarbox.models.scorer import Scorer
+from tarbox.service.candidates import CandidateFinder
+from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.training.events import Event, PartBegan
 from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
@@ -101,8 +104,8 @@ def pairs_of(facts: Facts, relation: int) -> Keys:
     return np.sort(pair_keys(facts.heads[own], facts.tails[own], len(facts.vocabulary.entities)))
 
 
-def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[Reasoner, Complex, float]:
-    """(what answers, the link predictor, seconds)"""
+def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[KnowledgeBase, Scorer, Complex, float]:
+    """(the facts, what was trained on them, its link predictor, seconds)"""
     settings = resolve([read_recipe("credo"), read_assignments(given, "credo")], "credo")
     write_store(folder / "kb", facts, axioms=store.axioms())
     seen: list[Complex] = []
@@ -124,7 +127,8 @@ def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[R
     finally:
         FactCalibration.probabilities = calibrate  # type: ignore[method-assign]
     seconds = time.monotonic() - began
-    return Reasoner.load(folder / "run"), seen[-1], seconds
+    saved = open_run(folder / "run")
+    return KnowledgeBase(saved.facts, store=saved.store), saved.scorer(), seen[-1], seconds
 
 
 def best_pairs(facts: Facts, relation: int, score: Callable[[Keys, Keys], Doubles]) -> Keys:
@@ -165,15 +169,9 @@ def by_raw_score(facts: Facts, relation: int, predictor: Complex) -> Keys:
     return best_pairs(facts, relation, score)
 
 
-def precision(found: Keys, hidden: Keys, entities: int) -> dict[str, float]:
-    true = is_hidden(found, hidden, entities)
+def precision(found: Keys, hidden: Keys) -> dict[str, float]:
+    true = contains(hidden, found)
     return {str(size): float(true[:size].mean()) for size in SIZES if size <= len(found)}
-
-
-def is_hidden(keys: Keys, hidden: Keys, entities: int) -> NDArray[np.bool_]:
-    """Either way round: `hidden` of a symmetric relation has both, of another one does not."""
-    del entities
-    return contains(hidden, keys)
 
 
 def tenths(said: Doubles, true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
@@ -187,14 +185,14 @@ def error_of(bins: list[tuple[float, float, int]]) -> float:
     return sum(size * abs(said - true) for said, true, size in bins) / max(total, 1)
 
 
-def measure(reasoner: Reasoner, predictor: Complex, relation: int, hidden: Keys) -> dict[str, Any]:
-    facts = reasoner.kb.facts
+def measure(kb: KnowledgeBase, scorer: Scorer, predictor: Complex, relation: int, hidden: Keys) -> dict[str, Any]:
+    facts = kb.facts
     entities = len(facts.vocabulary.entities)
     began = time.monotonic()
-    found = reasoner.candidates(reasoner.kb.relations.at(relation).iri, k=1 << 30)
+    _, (subjects, objects, said) = CandidateFinder(kb, scorer).rank(kb.relations.at(relation).iri)
     seconds = time.monotonic() - began
-    keys = pair_keys(found.subjects, found.objects, entities)
-    true, said = contains(hidden, keys), found.degrees
+    keys = pair_keys(subjects, objects, entities)
+    true = contains(hidden, keys)
     sizes = [size for size in SIZES if size <= len(keys)]
     listed = said >= 0.1
     told: dict[str, Any] = {
@@ -204,8 +202,8 @@ def measure(reasoner: Reasoner, predictor: Complex, relation: int, hidden: Keys)
         "seconds": seconds,
         "said": {str(size): float(said[:size].mean()) for size in sizes},
         "credo": {str(size): float(true[:size].mean()) for size in sizes},
-        "raw score": precision(by_raw_score(facts, relation, predictor), hidden, entities),
-        "counting": precision(by_counting(facts, relation), hidden, entities),
+        "raw score": precision(by_raw_score(facts, relation, predictor), hidden),
+        "counting": precision(by_counting(facts, relation), hidden),
         "tenths": tenths(said, true),
         "of the listed": tenths(said[listed], true[listed]),
         "all": (float(said.mean()), float(true.mean()), len(said)) if len(said) else (0.0, 0.0, 0),
@@ -237,15 +235,13 @@ def main() -> None:
     store = open_store(options.store)
     everything = []
     for seed in range(options.seeds):
-        from tarbox.service.knowledge_base import KnowledgeBase
-
         relations = [KnowledgeBase(store.facts).relations.id(name) for name in options.relations]
         kept, hidden = hide(store.facts, relations, seed)
         with tempfile.TemporaryDirectory() as folder:
-            reasoner, predictor, seconds = train(kept, store, Path(folder), [f"seed={seed}", *options.set])
+            kb, scorer, predictor, seconds = train(kept, store, Path(folder), [f"seed={seed}", *options.set])
             print(f"trained in {seconds:.0f} s", flush=True)
             for name, relation in zip(options.relations, relations, strict=True):
-                told = measure(reasoner, predictor.eval(), relation, hidden[relation])
+                told = measure(kb, scorer, predictor.eval(), relation, hidden[relation])
                 report(name, seed, told)
                 everything.append({"store": options.store.name, "relation": name, "seed": seed, **told})
         if out := os.environ.get("OUT"):

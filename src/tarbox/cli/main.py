@@ -16,6 +16,7 @@ from tarbox.cli.concept import concept
 from tarbox.cli.demo import demo
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.explain import explain
+from tarbox.cli.predict import predict
 from tarbox.cli.serve import serve
 from tarbox.cli.train import train
 from tarbox.cli.tune import tune
@@ -42,6 +43,7 @@ app.command("eval")(evaluate)
 app.command()(compare)
 app.command()(concept)
 app.command()(explain)
+app.command()(predict)
 app.command()(serve)
 kb_app.command("build")(kb.build_kb)
 kb_app.command("info")(kb.show_kb)

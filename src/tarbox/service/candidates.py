@@ -6,8 +6,7 @@ the place of a score between the least (0) and the best (1) of those found, an o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, final
 
@@ -22,9 +21,7 @@ from tarbox.kb.terms import from_ntriples
 from tarbox.models.scorer import Predictor, Scorer
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.templates import TEMPLATES
-from tarbox.service.answers import AnswerList
 from tarbox.service.candidate_evidence import EvidenceTeller
-from tarbox.service.collections import Thing
 from tarbox.service.degrees import COUNTED
 from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -41,12 +38,23 @@ _CELLS: Final = 1 << 23
 
 @final
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A fact that is not known. `expected_precision` is the mean probability of this one and all before it; None where
-    degrees are no probabilities."""
+class NamedEnd:
+    """An end of a fact: its term in N-Triples form, and what a person reads."""
 
-    subject: Thing
-    object: Thing
+    iri: str
+    label: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A fact that is not known, and known facts that speak for it, in English.
+
+    `expected_precision` is the mean probability of this one and all before it; None where degrees are no probabilities.
+    """
+
+    subject: NamedEnd
+    object: NamedEnd
     degree: float
     expected_precision: float | None
     evidence: tuple[str, ...]
@@ -55,57 +63,16 @@ class Candidate:
 @final
 @dataclass(frozen=True, slots=True)
 class CandidateList:
-    """The best candidates, best first; `count` is how many there are that count (`tarbox.service.degrees.COUNTED`).
+    """The best candidates, best first; `count` is how many were found.
 
-    `subjects`, `objects` and `degrees` are their columns; what speaks for one is looked up when it is read.
+    `expected_precision` has by the length of a list the share that is expected to be true; it is empty where degrees
+    are no probabilities.
     """
 
     relation: str
-    subjects: Ids
-    objects: Ids
-    degrees: Doubles
     count: int
-    probable: bool
-    listed: AnswerList[Candidate] = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.degrees)
-
-    def __iter__(self) -> Iterator[Candidate]:
-        return iter(self.listed)
-
-    def __getitem__(self, place: int) -> Candidate:
-        return self.listed[place]
-
-    @property
-    def expected_precision(self) -> dict[str, float]:
-        """By the size of the list, the mean probability of so many; empty where degrees are no probabilities."""
-        if not self.probable or not len(self):
-            return {}
-        sizes = [*(step for step in STEPS if step < len(self)), len(self)]
-        return {str(size): float(self.degrees[:size].mean()) for size in sizes}
-
-    def to_json(self, first: int = 0) -> dict[str, Any]:
-        """As the HTTP interface replies, from the candidate `first` on."""
-
-        def named(thing: Thing) -> dict[str, str]:
-            return {"iri": thing.iri, "label": thing.label}
-
-        return {
-            "relation": self.relation,
-            "count": self.count,
-            "expected_precision": self.expected_precision,
-            "candidates": [
-                {
-                    "subject": named(each.subject),
-                    "object": named(each.object),
-                    "degree": each.degree,
-                    "expected_precision": each.expected_precision,
-                    "evidence": list(each.evidence),
-                }
-                for each in self.listed[first:]
-            ],
-        }
+    expected_precision: dict[str, float]
+    candidates: tuple[Candidate, ...]
 
 
 @final
@@ -134,49 +101,52 @@ class CandidateFinder:
         self._kb, self._scorer = kb, scorer
         self._evidence = EvidenceTeller(kb)
 
-    def find(self, relation: str, within: str | Query | None, concept: str | None, k: int) -> CandidateList:
+    def find(self, relation: str, within: str | Query | None, concept: str | None, k: int, first: int) -> CandidateList:
         """See `tarbox.service.reasoner.Reasoner.candidates`."""
         if k < 1:
             raise QueryError(f"k = {k}: it must be 1 or more")
-        wanted = self._typings(concept) if from_ntriples(relation) in TYPINGS else self._links(relation, concept)
-        scorer, probable = self._scorer, isinstance(self._scorer, Predictor)
-        if within is not None:
-            inside = np.zeros(len(wanted.subjects), np.bool_)
-            inside[
-                answer_query(self._kb.parse(within) if isinstance(within, str) else within, self._kb.index).entities
-            ] = True
-            wanted = replace(wanted, subjects=wanted.subjects & inside)
-        elif not probable:  # a score says nothing of whether there is an object at all
-            wanted = replace(wanted, subjects=wanted.subjects & (wanted.known.sizes() > 0))
-        table = self._predicted(scorer, wanted) if isinstance(scorer, Predictor) else self._scored(wanted, k)
-        subjects, objects, degrees = _each_pair_once(*table) if wanted.symmetric else table
-        order = np.argsort(-degrees, kind="stable")[:k]
-        best = subjects[order], objects[order], degrees[order]
-        return CandidateList(relation, *best, len(degrees), probable, self._list(wanted, best, probable))
-
-    def _list(self, wanted: _Wanted, table: _Columns, probable: bool) -> AnswerList[Candidate]:
-        subjects, objects, degrees = table
-        means = np.cumsum(degrees) / np.arange(1, len(degrees) + 1)
+        wanted, (subjects, objects, degrees) = self.rank(relation, within, concept, first + k)
         things = self._kb.concepts if wanted.relation is None else self._kb.entities
+        means = np.cumsum(degrees) / np.arange(1, len(degrees) + 1) if isinstance(self._scorer, Predictor) else None
 
-        def make(row: int) -> Candidate:
+        def candidate(row: int) -> Candidate:
             pair = int(subjects[row]), int(objects[row])
             if wanted.relation is None:
                 evidence = self._evidence.of_typing(*pair)
             else:
                 evidence = self._evidence.of_link(wanted.relation, *(pair[::-1] if wanted.inverse else pair))
-            ends = self._kb.entities.at(pair[0]), things.at(pair[1])
-            return Candidate(*ends, float(degrees[row]), float(means[row]) if probable else None, evidence)
+            subject, object_ = self._kb.entities.at(pair[0]), things.at(pair[1])
+            ends = NamedEnd(subject.iri, subject.label), NamedEnd(object_.iri, object_.label)
+            return Candidate(*ends, float(degrees[row]), None if means is None else float(means[row]), evidence)
 
-        return AnswerList(len(degrees), make)
+        last = min(first + k, len(degrees))
+        sizes = [*(step for step in STEPS if step < last), last] if last and means is not None else []
+        expected = {str(size): float(degrees[:size].mean()) for size in sizes}
+        return CandidateList(relation, len(degrees), expected, tuple(map(candidate, range(first, last))))
+
+    def rank(
+        self, relation: str, within: str | Query | None = None, concept: str | None = None, k: int = 1
+    ) -> tuple[_Wanted, _Columns]:
+        """All that is found, best first; of a model that only scores, `k` or somewhat more."""
+        wanted = self._typings(concept) if from_ntriples(relation) in TYPINGS else self._links(relation, concept)
+        scorer = self._scorer
+        if within is not None:
+            query = self._kb.parse(within) if isinstance(within, str) else within
+            inside = np.isin(np.arange(len(wanted.subjects)), answer_query(query, self._kb.index).entities)
+            wanted = replace(wanted, subjects=wanted.subjects & inside)
+        elif not isinstance(scorer, Predictor):  # a score says nothing of whether there is an object at all
+            wanted = replace(wanted, subjects=wanted.subjects & (wanted.known.sizes() > 0))
+        table = self._predicted(scorer, wanted) if isinstance(scorer, Predictor) else self._scored(wanted, k)
+        subjects, objects, degrees = _each_pair_once(*table) if wanted.symmetric else table
+        order = np.argsort(-degrees, kind="stable")
+        return wanted, (subjects[order], objects[order], degrees[order])
 
     def _links(self, said: str, concept: str | None) -> _Wanted:
         if concept is not None:
             raise QueryError(f"a concept is for typings, and {said!r} is a relation: ask for 'type', or for no concept")
-        first, _, rest = said.strip().partition(" ")
-        inverse = first == "inverse" and bool(rest)
-        name = (rest if inverse else said).strip()
-        relation = self._kb.relations.id(name[1:-1] if name[0] == name[-1] == "'" else name)
+        name = said.strip().removeprefix("inverse ").strip()
+        inverse = name != said.strip()
+        relation = self._kb.relations.id(name.removeprefix("'").removesuffix("'"))
         facts, size = self._kb.facts, len(self._kb.entities)
         own = facts.relations == relation
         ends = facts.heads[own], facts.tails[own]
@@ -235,12 +205,13 @@ class CandidateFinder:
         for its members, of links each subject for its objects. Twice as many as wanted: some are pairs turned round."""
         reached = wanted.objects & (np.bincount(wanted.known.columns, minlength=len(wanted.objects)) > 0)
         asked, others, known = np.flatnonzero(wanted.subjects), np.flatnonzero(reached), wanted.known
-        shape, ids = TEMPLATES["1p"].shape, asked[:, None]
+        shape: Query
         if wanted.relation is None:
             asked, others, known = others, asked, known.transpose(len(reached))
             shape, ids = Concept("?c1"), asked[:, None]
         else:
-            ids = np.insert(ids, 0, 2 * wanted.relation + (not wanted.inverse), axis=1)
+            way = np.full(len(asked), 2 * wanted.relation + (not wanted.inverse))
+            shape, ids = TEMPLATES["1p"].shape, np.stack([way, asked], axis=1)
         parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         step = max(1, _CELLS // max(len(self._kb.entities), 1))
         for rows in (slice(start, start + step) for start in range(0, len(asked), step)):
@@ -254,7 +225,7 @@ class CandidateFinder:
         best = np.argsort(-values, kind="stable")[: 2 * k]
         best = best[np.isfinite(values[best])]
         low, high = values[best].min(initial=np.inf), values[best].max(initial=-np.inf)
-        degrees = (values[best] - low) / max(high - low, 1e-12)
+        degrees = 1 - (high - values[best]) / max(high - low, 1e-12)
         ends = near[best].astype(np.int32), far[best].astype(np.int32)
         return (*(ends[::-1] if wanted.relation is None else ends), degrees)
 

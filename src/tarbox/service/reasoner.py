@@ -135,14 +135,19 @@ class Reasoner:
         return explain_answer(query, self._kb, answer, role, predicted=True, predictor=predictor)
 
     def candidates(
-        self, relation: str, within: str | Query | None = None, k: int = 1000, concept: str | None = None
+        self,
+        relation: str,
+        within: str | Query | None = None,
+        k: int = 1000,
+        concept: str | None = None,
+        first: int = 0,
     ) -> CandidateList:
         """The most likely facts of a relation that are not known, at most `k`, each with what speaks for it.
 
         `relation` is a name or IRI, after `inverse` to have its ends change places, or `type` for typings, of one
-        `concept` or of all. `within` is a query: subjects are its known answers. `tarbox.service.candidates` says more.
+        `concept` or of all. `within` is a query: subjects are its known answers. `first` of the best are left out.
         """
-        return self._candidates.find(relation, within, concept, k)
+        return self._candidates.find(relation, within, concept, k, first)
 
     @cached_property
     def _candidates(self) -> CandidateFinder:

@@ -72,25 +72,20 @@ class RuleConfidences:
         return out
 
     def best_paths(self, relation: int, head: int, tail: int) -> list[tuple[float, tuple[tuple[int, int, int], ...]]]:
-        """(confidence, steps (relation, head, tail)) of the best path of one step and the best of two, where there are
-        such: what `features` takes the confidences of."""
-        own, back = (slice(self.starts[entity], self.starts[entity + 1]) for entity in (head, tail))
-        direct = self.relations[own][self.others[own] == tail]
-        found = [(float(self.single[way, relation]), (_fact(way, head, tail),)) for way in direct.tolist()]
-        first = slice(own.start, min(own.stop, own.start + PASSED))
-        paths = []
-        places = np.flatnonzero(np.isin(self.others[first], self.others[back]))
-        for way, between in zip(
-            self.relations[first][places].tolist(), self.others[first][places].tolist(), strict=True
-        ):
-            if between in (head, tail) or self.column[way] < 0:
-                continue
-            for second in (self.relations[back][self.others[back] == between] ^ 1).tolist():
-                if self.column[second] >= 0:
-                    confidence = float(self.double[self.column[way], self.column[second], relation])
-                    paths.append((confidence, (_fact(way, head, between), _fact(second, between, tail))))
-        return [max(each) for each in (found, paths) if each and max(each)[0] > 0]
+        """(confidence, steps (directed relation, from, to)) of the best path of one step and the best of two."""
+        first = slice(self.starts[head], min(self.starts[head + 1], self.starts[head] + PASSED))
+        single = [(float(self.single[way, relation]), ((way, head, tail),)) for way in self._ways(head, tail)]
+        double = [
+            (float(self.double[self.column[way], self.column[then], relation]), ((way, head, by), (then, by, tail)))
+            for way, by in zip(self.relations[first].tolist(), self.others[first].tolist(), strict=True)
+            if by not in (head, tail) and self.column[way] >= 0
+            for then in self._ways(by, tail)
+            if self.column[then] >= 0
+        ]
+        return [max(paths) for paths in (single, double) if paths]
 
-
-def _fact(way: int, near: int, far: int) -> tuple[int, int, int]:
-    return (way // 2, near, far) if way % 2 == 0 else (way // 2, far, near)
+    def _ways(self, near: int, far: int) -> list[int]:
+        own = slice(self.starts[near], self.starts[near + 1])
+        low, high = np.searchsorted(self.others[own], [far, far + 1])
+        found: list[int] = self.relations[own][low:high].tolist()
+        return found
