@@ -58,7 +58,10 @@ Doubles = NDArray[np.float64]
 
 
 def hide(facts: Facts, relations: list[int], seed: int) -> tuple[Facts, dict[int, Keys]]:
-    """(the other facts, with what follows from them alone; the pairs that are hidden of each relation)."""
+    """(the other facts, with what follows from them alone; the pairs that are hidden of each relation).
+
+    Of a relation that goes both ways, both are hidden, and a pair counts either way round.
+    """
     asserted = facts.about_individuals()
     random = np.random.default_rng([seed, 18])
     entities = len(facts.vocabulary.entities)
@@ -67,12 +70,11 @@ def hide(facts: Facts, relations: list[int], seed: int) -> tuple[Facts, dict[int
     for relation in relations:
         own = np.flatnonzero(asserted.relations == relation)
         low, high = np.sort(np.stack([asserted.heads[own], asserted.tails[own]]), axis=0)
-        partner: dict[int, list[int]] = {}
-        both_ways = is_symmetric(asserted, relation)
-        pairs = pair_keys(low, high, entities) if both_ways else own
+        pairs = pair_keys(low, high, entities) if is_symmetric(facts, relation) else own
+        both_ways: dict[int, list[int]] = {}
         for place, pair in zip(own.tolist(), pairs.tolist(), strict=True):
-            partner.setdefault(pair, []).append(place)
-        groups = list(partner.values())
+            both_ways.setdefault(pair, []).append(place)
+        groups = list(both_ways.values())
         quota = round(SHARE * len(own))
         for group in (groups[place] for place in random.permutation(len(groups))):
             if quota <= 0:
@@ -87,6 +89,9 @@ def hide(facts: Facts, relations: list[int], seed: int) -> tuple[Facts, dict[int
     hidden = {}
     for relation in relations:
         gone, there = (pairs_of(part, relation) for part in (asserted.with_assertions(~keep), kept))
+        if is_symmetric(kept, relation):
+            head, tail = np.divmod(gone, entities)
+            gone = np.unique(np.append(gone, pair_keys(tail, head, entities)))
         hidden[relation] = gone[~contains(there, gone)]
     return kept, hidden
 
@@ -196,7 +201,7 @@ def measure(kb: KnowledgeBase, scorer: Scorer, predictor: Complex, relation: int
     sizes = [size for size in SIZES if size <= len(keys)]
     listed = said >= 0.1
     told: dict[str, Any] = {
-        "hidden": len(hidden),
+        "hidden": len(hidden) // (2 if is_symmetric(facts, relation) else 1),
         "among candidates": int(true.sum()),
         "candidates": len(keys),
         "seconds": seconds,
