@@ -19,6 +19,7 @@ def test_new_facts_of_a_relation(visit: Open, serve: Any, academia: KnowledgeBas
     with serve(by=Reasoner(academia, Counting.from_facts(academia.facts), "counting")) as address:
         for size, scheme, name in (((1360, 900), "light", "candidates"), ((360, 780), "dark", "dark-phone-candidates")):
             page = (seen := visit(size, scheme, f"{address}/")).page
+            seen.go()
             page.click("#candidates summary")
             page.select_option("#candidates select", label="works at")
             page.fill("#candidates input", "Researcher")
@@ -34,6 +35,7 @@ def test_new_facts_of_a_relation(visit: Open, serve: Any, academia: KnowledgeBas
 
 
 def test_a_store_has_no_such_section(visit: Open) -> None:
-    page = visit().page
+    page = (seen := visit()).page
+    seen.go()
     page.wait_for_selector("#example-list button")
     assert not page.is_visible("#candidates")
