@@ -76,8 +76,9 @@ def _tsv(found: CandidateList) -> Iterator[str]:
 def _summary(found: CandidateList) -> str:
     """How many there are, and how many of them are expected to be true."""
     expected = [f"{100 * share:.0f}% of the first {int(n):,}" for n, share in found.expected_precision.items()]
-    told = f"expected to be true: {', '.join(expected)}" if expected else "in the order of the model's scores"
-    return f"{len(found.candidates):,} of {found.count:,} candidates" + (f"; {told}" if found.count else "")
+    if not expected:
+        return f"{len(found.candidates):,} candidates" + (" by the model's scores" if found.candidates else "")
+    return f"{len(found.candidates):,} of {found.count:,} candidates; expected to be true: {', '.join(expected)}"
 
 
 def _print(found: CandidateList) -> None:

@@ -179,6 +179,9 @@ class CandidateFinder:
             way = 2 * wanted.relation + (not wanted.inverse)
             own = slice(held.starts[way], held.starts[way + 1])
             subjects, objects, degrees = held.near[own], held.far[own], held.degrees[own]
+        if wanted.symmetric:
+            subjects, objects = np.append(subjects, objects), np.append(objects, subjects)
+            degrees = np.append(degrees, degrees)
         kept = (degrees >= COUNTED) & (degrees < 1) & wanted.subjects[subjects] & wanted.objects[objects]
         subjects, objects, degrees = subjects[kept], objects[kept], degrees[kept].astype(np.float64)
         keys = pair_keys(subjects, objects, len(wanted.objects))

@@ -1,7 +1,7 @@
 // The most likely new facts of a relation, with what speaks for each. Only where a model predicts.
 
 import { candidates } from "./api.js";
-import { byId, element, measure, number } from "./dom.js";
+import { byId, counted, element, measure, number } from "./dom.js";
 
 const STEP = 10;
 
@@ -49,8 +49,8 @@ export class Candidates {
     if (!count) return "There are no candidates.";
     const shown = this.#list.children.length;
     const expected = expected_precision[shown];
-    const true_ = expected === undefined ? "" : `; ${Math.round(100 * expected)}% of these are expected to be true`;
-    return `${number(shown)} of ${number(count)} candidates${true_}`;
+    if (expected === undefined) return `${counted(shown, "candidate")} by the model's scores`;
+    return `${number(shown)} of ${counted(count, "candidate")}; ${Math.round(100 * expected)}% of these are expected to be true`;
   }
 
   #row({ subject, object, degree, evidence }, relation) {
