@@ -54,6 +54,9 @@ def build_kb(
     merge_same: Annotated[bool, typer.Option(help="Make one entity of those that are owl:sameAs.")] = False,
     min_degree: Annotated[int | None, typer.Option(min=0, help="Leave out entities with fewer assertions.")] = None,
     core: Annotated[bool, typer.Option(help="Repeat --min-degree until every entity meets it.")] = False,
+    annotation: Annotated[
+        list[str] | None, typer.Option(help="A relation whose objects describe its subjects; repeat it for several.")
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
@@ -73,6 +76,8 @@ def build_kb(
         given["keep_literals"] = literals is Literals.KEEP
     if min_degree is not None:
         given["min_degree"] = min_degree
+    if annotation:
+        given["annotations"] = tuple(annotation)
     meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
     mode = choose_mode(infer or ("none" if chosen else None), complete)
     options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
@@ -159,6 +164,8 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
     if report["both_entity_and_concept"]:
         yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
+    if report["terms_as_entities"]:
+        yield f"{report['terms_as_entities']:,} terms were made instances of themselves (--annotation)"
     for group in report["equivalent_concepts"][:_SHOWN]:
         yield f"equivalent concepts: {', '.join(group[:_SHOWN])}"
     if report["top_concepts"]:
@@ -275,3 +282,6 @@ def export_kb(
         typer.echo(f"{file}: {rows:,} lines")
     if store.manifest.get("axioms") and output not in written:
         typer.echo("The store's axioms are not in the tables: export to FILE.nt for these.", err=True)
+    if store.facts.annotations and output not in written:
+        options = " ".join(f"--annotation '{iri}'" for iri in store.manifest["annotations"])
+        typer.echo(f"The tables do not say which relations annotate: build from them with {options}", err=True)

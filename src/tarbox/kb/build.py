@@ -15,7 +15,16 @@ from tarbox.kb.closure import Hierarchy, top_concepts
 from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import Facts
 from tarbox.kb.imports import find_import
-from tarbox.kb.interpretation import KEPT, Interpretation, account, collect_names, filter_degree, judge
+from tarbox.kb.interpretation import (
+    KEPT,
+    Interpretation,
+    account,
+    collect_names,
+    filter_degree,
+    find_annotations,
+    judge,
+    type_terms,
+)
 from tarbox.kb.labels import choose_labels
 from tarbox.kb.merging import merge_same
 from tarbox.kb.namespaces import Declaration
@@ -105,6 +114,8 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             progress.stage("interpreting")
             report = _interpret(staging, options.interpretation)
             _refuse_nothing(staging, journal, sources, report)
+            writer.annotations = find_annotations(staging, options.interpretation.annotations)
+            report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
             progress.stage("sorting and encoding")
             write_tables(staging, writer)
         finally:

@@ -17,7 +17,7 @@ from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Role
 from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
-from tarbox.kb.namespaces import DATA_DECLARATIONS, LABEL, OWL, SKOS, SUBCLASS, TYPE
+from tarbox.kb.namespaces import ANNOTATION_RELATION, DATA_DECLARATIONS, LABEL, OWL, SKOS, SUBCLASS, TYPE
 from tarbox.kb.owl_statements import StatementMaker
 from tarbox.kb.terms import literal, to_ntriples
 from tarbox.kb.vocabulary import Names
@@ -83,6 +83,8 @@ def _ntriples(facts: Facts) -> Iterator[pa.Array]:
         subjects = terms.filter(pc.invert(pc.starts_with(terms, '"')))
         if len(subjects):
             yield _line(subjects, f"<{TYPE}>", f"<{OWL}{_CLASSES[role]}>")
+    if facts.annotations:
+        yield _line(relations.take(facts.annotations), f"<{TYPE}>", f"<{ANNOTATION_RELATION}>")
     yield from _labels(facts, names)
     if len(facts.subs):
         yield _line(concepts.take(facts.subs), f"<{SUBCLASS}>", concepts.take(facts.supers))

@@ -2,8 +2,8 @@
 
 Asserted facts are divided, never what follows from them: each graph is closed on its own, and what the axioms imply is
 inferred again from it alone, so that nothing held out can be deduced from what was not. Typings that another typing of
-the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole. Every entity,
-relation and concept keeps a fact in the training graph.
+the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole, and so do the
+typings of terms to themselves (ADR 50). Every entity, relation and concept keeps a fact in the training graph.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     connected[asserted.tails[kept]] = True
     typed = np.where(connected[asserted.typed], NOBODY, asserted.typed)
     typings = _keep_names(np.stack([typed, asserted.types + entities], axis=1), share, random)
+    typings |= asserted.term_typings()
     return infer_again(asserted.with_assertions(kept).with_typings(typings))
 
 
@@ -159,7 +160,9 @@ def _divide_typings(facts: Facts, assertions: Parts, random: np.random.Generator
     connected[facts.heads[assertions == 0]] = True
     connected[facts.tails[assertions == 0]] = True
     typed = np.where(connected[facts.typed], NOBODY, facts.typed)
-    return _divide(np.stack([typed, facts.types + entities], axis=1), parts, random)
+    free, divided = ~facts.term_typings(), np.zeros(len(typed), np.int8)
+    divided[free] = _divide(np.stack([typed, facts.types + entities], axis=1)[free], parts, random)
+    return divided
 
 
 def _divide(names: Ids, parts: int, random: np.random.Generator) -> Parts:

@@ -12,9 +12,9 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
@@ -148,7 +148,8 @@ def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
                         "Build the store again."
                     )
         files = {name: folder / entry["name"] for name, entry in entries.items()}
-        return map_facts(files, str(manifest.get("inference", {}).get("mode", "none")))
+        mode = str(manifest.get("inference", {}).get("mode", "none"))
+        return map_facts(files, mode, manifest.get("annotations", ()))
     except FileNotFoundError:
         return None
 
@@ -162,15 +163,18 @@ def read_axiom_file(file: Path) -> tuple[Axiom, ...]:
     return tuple(read_axioms(gzip.decompress(file.read_bytes()).decode()))
 
 
-def map_facts(files: Mapping[str, Path], mode: str = "none") -> Facts:
+def map_facts(files: Mapping[str, Path], mode: str = "none", annotations: Iterable[str] = ()) -> Facts:
     """The facts in these files, memory-mapped and not verified: those of `STORE_TABLES`, and the inferred ones.
 
-    What was inferred, in this `mode`, is merged with the rest; that copies the columns.
+    What was inferred, in this `mode`, is merged with the rest; that copies the columns. `annotations` are the IRIs of
+    annotation relations.
     """
     tables = {name: _map_table(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
     facts = Facts.of_columns(vocabulary, _columns(tables, ""), _numbers(tables["assertions"], "split"))
+    ids = (vocabulary.relations.find(iri) for iri in annotations)
+    facts = replace(facts, annotations=tuple(sorted(number for number in ids if number is not None)))
     if not set(INFERRED_TABLES) <= set(files):
         return facts
     columns = _columns({name: _map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")

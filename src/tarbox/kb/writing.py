@@ -43,11 +43,15 @@ _BLOCK = 1 << 20
 
 @final
 class StoreWriter:
-    """Collects the tables of a store in a scratch folder beside its place, then publishes them at once."""
+    """Collects the tables of a store in a scratch folder beside its place, then publishes them at once.
+
+    `annotations` are the IRIs of its annotation relations, sorted; whoever writes sets them.
+    """
 
     def __init__(self, path: Path, scratch: Path) -> None:
         self.path = path
         self.scratch = scratch
+        self.annotations: tuple[str, ...] = ()
         self._hashes: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()
@@ -92,7 +96,7 @@ class StoreWriter:
 
     def facts(self, mode: str = "none") -> Facts:
         """The tables written so far, before they are published; `mode` as of `map_facts`."""
-        return map_facts({name: self._file(name) for name in self._hashes}, mode)
+        return map_facts({name: self._file(name) for name in self._hashes}, mode, self.annotations)
 
     def axioms(self) -> tuple[Axiom, ...]:
         return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()
@@ -109,13 +113,15 @@ class StoreWriter:
             _sync(file)
             file.replace(self.path / target)
             files[name] = {"name": target, "checksum": found, "bytes": size}
-        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
+        parts = [f"{name} {self._hashes[name]}" for name in sorted(self._hashes)]
+        everything = "\n".join([*parts, *(f"annotation {iri}" for iri in self.annotations)])
         manifest: Manifest = {
             **details,
             "format": STORE_FORMAT,
             "version": STORE_VERSION,
             "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
             **({AXIOMS: dict(sorted(self._kinds.items()))} if self._kinds else {}),
+            **({"annotations": list(self.annotations)} if self.annotations else {}),
             "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
             "vocabulary_hash": self._vocabulary.hexdigest(),
             "files": files,
@@ -175,6 +181,7 @@ def write_store(
         "subsumptions": [facts.subs, facts.supers],
     }
     with writing(path) as writer:
+        writer.annotations = tuple(vocabulary.relations.iri(relation) for relation in facts.annotations)
         for name, arrays in columns.items():
             table = pa.table(arrays, names=STORE_TABLES[name].names)
             writer.write(name, table.combine_chunks().to_batches())

@@ -56,17 +56,17 @@ def concept_page(answerer: Answerer, name: str) -> ConceptPage:
     """The page of the concept of this name or IRI. Raises `UnknownName` or `AmbiguousName`."""
     kb = answerer.kb
     concept = kb.concepts.id(name)
-    instances = kb.index.instances
-    tree = instances.hierarchy
+    described = kb.index.descriptions
+    tree = described.hierarchy
     below, above = tree.parents.coordinates()
     children = below[above == concept]
-    sizes = instances.entities_of.sizes()
+    sizes = described.entities_of.sizes()
     shown = children[np.argsort(-sizes[children], kind="stable")][:LISTED]
     alike = [int(row) for row in tree.equivalents(concept) if row != concept]
     thing = kb.concepts.at(concept)
     return ConceptPage(
         concept_line(kb, concept),
-        float(instances.specificity()[concept]),
+        float(described.specificity()[concept]),
         _lines(kb, [row for row in tree.parents[concept].tolist() if row != concept][:LISTED]),
         _lines(kb, [row for row in shown.tolist() if row != concept]),
         int(np.count_nonzero(children != concept)),

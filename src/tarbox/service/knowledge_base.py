@@ -139,8 +139,9 @@ class KnowledgeBase:
     ) -> Answers:
         """Both lists of answers, complete unless `k` limits each.
 
-        Entities stand in the order of their IRIs. Concepts are those with at least one answer entity as an instance
-        under closure, in the given order (`tarbox.service.ordering.Order`): best description first, where none is.
+        Entities stand in the order of their IRIs. Concepts are those that describe at least one answer entity: as an
+        instance under closure, or by an annotation relation. They stand in the given order
+        (`tarbox.service.ordering.Order`): best description first, where none is.
         """
         from tarbox.execution.exact import answer_query
 
@@ -171,7 +172,7 @@ class KnowledgeBase:
         all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
         """
         members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        instances = self.index.instances
+        instances = self.index.descriptions
         sizes = instances.entities_of.sizes()
         _, inside = instances.concepts_of.gather(members)
         counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
@@ -256,19 +257,19 @@ class KnowledgeBase:
 
     @cached_property
     def _specificity(self) -> Floats:
-        return self.index.instances.specificity()
+        return self.index.descriptions.specificity()
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
 
     def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
-        coverage, instances = found.coverage(), self.index.instances.entities_of.sizes()
+        coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
             self._specificity[found.concepts],
-            lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
+            lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
         )
         ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
         return Answers(
