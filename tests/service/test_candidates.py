@@ -12,7 +12,6 @@ import numpy as np
 import predicting
 import pytest
 import typer
-from conftest import ENTITIES, NS, RELATIONS
 from predicting import LINKS, SmallPredictor
 from typer.testing import CliRunner, Result
 
@@ -32,13 +31,16 @@ from tarbox.service.candidates import CandidateList
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.reasoner import Reasoner
 
+NS = "https://tarbox.example/academia#"
+
 
 def pairs(found: CandidateList) -> list[tuple[str, str, float]]:
     return [(each.subject.label, each.object.label, round(each.degree, 3)) for each in found.candidates]
 
 
-def triple(head: str, relation: str, tail: str) -> tuple[int, int, int]:
-    return ENTITIES.index(head), RELATIONS.index(relation), ENTITIES.index(tail)
+def triple(facts: Facts, head: str, relation: str, tail: str) -> tuple[int, int, int]:
+    kb = KnowledgeBase(facts)
+    return kb.entities.id(head), kb.relations.id(relation), kb.entities.id(tail)
 
 
 # What is a candidate
@@ -83,7 +85,7 @@ def test_typings_without_what_follows_from_a_narrower_one(reasoner: Reasoner) ->
 def test_a_symmetric_relation_has_each_pair_once(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(predicting.LINKS, ("MIT", "worksAt", "YannLeCun"), 0.7)
     monkeypatch.setitem(predicting.LINKS, ("MIT", "worksAt", "Search"), 0.2)
-    known = [triple(*names) for names in (("MIT", "worksAt", "Google"), ("Google", "worksAt", "MIT"))]
+    known = [triple(facts, *names) for names in (("MIT", "worksAt", "Google"), ("Google", "worksAt", "MIT"))]
     both_ways = Facts.of(facts.vocabulary, known)
     reasoner = Reasoner(KnowledgeBase(both_ways), SmallPredictor(both_ways), "small")
     wanted = [("MIT", "Yann LeCun", 0.7), ("Yann LeCun", "Toronto", 0.3), ("MIT", "Search", 0.2)]
@@ -97,9 +99,11 @@ def test_a_symmetric_relation_has_each_pair_once(facts: Facts, monkeypatch: pyte
 def test_what_is_known_the_other_way_round_is_known_of_a_symmetric_relation(
     facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [name for name in ENTITIES if name != "Canada"][:6]
-    ring = [triple(a, "uses", b) for a in names for b in names if a != b]  # 30 links, one of them not turned round
-    missing = triple(names[0], "uses", names[1])
+    names = ["GeoffreyHinton", "Google", "MIT", "NeuralNetworks", "Search", "Toronto"]
+    ring = [
+        triple(facts, a, "uses", b) for a in names for b in names if a != b
+    ]  # 30 links, one of them not turned round
+    missing = triple(facts, names[0], "uses", names[1])
     nearly = Facts.of(facts.vocabulary, [fact for fact in ring if fact != missing])
     monkeypatch.setitem(predicting.LINKS, (names[0], "uses", names[1]), 0.9)
     found = Reasoner(KnowledgeBase(nearly), SmallPredictor(nearly), "small").candidates("uses")
@@ -117,7 +121,7 @@ def test_what_is_known_the_other_way_round_is_known_of_a_symmetric_relation(
 )
 def test_what_can_have_one_only(axiom: str | None, left: list[tuple[str, float]], facts: Facts, tmp_path: Path) -> None:
     more = [*zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True)]
-    given = Facts.of(facts.vocabulary, [*more, triple("YannLeCun", "worksAt", "Google")])
+    given = Facts.of(facts.vocabulary, [*more, triple(facts, "YannLeCun", "worksAt", "Google")])
     write_store(tmp_path / "kb", given, axioms=[(axiom, NS + "worksAt")] if axiom else [])
     store = open_store(tmp_path / "kb")
     reasoner = Reasoner(KnowledgeBase(store.facts, store=store), SmallPredictor(store.facts), "small")
@@ -197,7 +201,7 @@ def test_neighbours_of_some_are_those_that_the_features_count(academia: Facts) -
 
 def test_evidence_says_known_facts(reasoner: Reasoner, kb: KnowledgeBase) -> None:
     teller = EvidenceTeller(kb)
-    head, relation, tail = triple("YannLeCun", "investigates", "NeuralNetworks")
+    head, relation, tail = triple(kb.facts, "YannLeCun", "investigates", "NeuralNetworks")
     (neighbour,) = teller.of_link(relation, head, tail)
     assert re.fullmatch(
         r"GeoffreyHinton investigates NeuralNetworks, and GeoffreyHinton is similar to Yann LeCun "
@@ -206,7 +210,8 @@ def test_evidence_says_known_facts(reasoner: Reasoner, kb: KnowledgeBase) -> Non
     )
     (said, *_) = reasoner.candidates("type", concept="University").candidates[0].evidence
     assert said == "Google is an Organisation, and 2 of 3 known ones are a University"
-    assert teller.of_link(RELATIONS.index("locatedIn"), ENTITIES.index("Canada"), ENTITIES.index("Search")) == ()
+    head, relation, tail = triple(kb.facts, "Canada", "locatedIn", "Search")
+    assert teller.of_link(relation, head, tail) == ()
 
 
 def test_what_is_said_of_neighbours_is_so(academia: Facts) -> None:
