@@ -100,9 +100,7 @@ def test_what_is_known_the_other_way_round_is_known_of_a_symmetric_relation(
     facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["GeoffreyHinton", "Google", "MIT", "NeuralNetworks", "Search", "Toronto"]
-    ring = [
-        triple(facts, a, "uses", b) for a in names for b in names if a != b
-    ]  # 30 links
+    ring = [triple(facts, a, "uses", b) for a in names for b in names if a != b]  # 30 links
     missing = triple(facts, names[0], "uses", names[1])  # known the other way round
     nearly = Facts.of(facts.vocabulary, [fact for fact in ring if fact != missing])
     monkeypatch.setitem(predicting.LINKS, (names[0], "uses", names[1]), 0.9)
