@@ -18,13 +18,19 @@ from typer.testing import CliRunner, Result
 from tarbox.cli import main
 from tarbox.cli.predict import predict
 from tarbox.core.errors import QueryError, UnknownName
+from tarbox.execution.graph import Index
 from tarbox.http.app import create_app
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import open_store
+from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
 from tarbox.models.counting import Counting
+from tarbox.models.credo.concepts import SetModel
+from tarbox.models.credo.model import Credo
 from tarbox.models.credo.neighbours import Neighbours, SharedLinks
+from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.credo.rules import RuleConfidences
+from tarbox.models.saved import sizes_of
 from tarbox.service.answering import ExactAnswerer
 from tarbox.service.candidate_evidence import EvidenceTeller
 from tarbox.service.candidates import CandidateList
@@ -107,6 +113,23 @@ def test_what_is_known_the_other_way_round_is_known_of_a_symmetric_relation(
     found = Reasoner(KnowledgeBase(nearly), SmallPredictor(nearly), "small").candidates("uses")
     assert (names[0], names[1], 0.9) not in pairs(found)
     assert not {(a, b) for a, b, _ in pairs(found)} & {(a, b) for a in names for b in names}
+
+
+def test_who_has_a_term_has_what_is_above_it() -> None:
+    """`g has Focal` is known: `g has Seizure` says nothing new, `g has Fever` does, and so does `h has Seizure`."""
+    entities, concepts = ["Fever", "Focal", "Seizure", "g", "h"], ["Fever", "Focal", "Seizure"]
+    vocabulary = Vocabulary.of(entities, concepts, ["has"])
+    known, selves = [(3, 0, 1), (4, 0, 0)], [(0, 0), (1, 1), (2, 2)]
+    facts = Facts.of(vocabulary, known, selves, [(1, 2)], annotations=[0])
+    links = {(3, 2): 0.9, (3, 0): 0.5, (4, 2): 0.4, (4, 1): 0.3}
+    keys = np.array([head * len(entities) + tail for head, tail in sorted(links)])
+    degrees = np.array([links[pair] for pair in sorted(links)], np.float32)
+    nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+    probabilities = FactProbabilities.of(facts, sizes_of(facts), (keys, degrees), nothing)
+    index = Index.of(facts)
+    reasoner = Reasoner(KnowledgeBase(facts), Credo.of(index, probabilities, SetModel.of(index, 0)), "credo")
+    assert pairs(reasoner.candidates("has")) == [("g", "Fever", 0.5), ("h", "Seizure", 0.4), ("h", "Focal", 0.3)]
+    assert pairs(reasoner.candidates("inverse has", k=1)) == [("Fever", "g", 0.5)]
 
 
 @pytest.mark.parametrize(

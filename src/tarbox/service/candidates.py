@@ -150,6 +150,8 @@ class CandidateFinder:
         facts, size = self._kb.facts, len(self._kb.entities)
         own = facts.relations == relation
         ends = facts.heads[own], facts.tails[own]
+        if relation in facts.annotations:
+            ends = self._with_wider_terms(*ends)
         subjects, objects = ends[::-1] if inverse else ends
         keys, back = distinct(pair_keys(subjects, objects, size)), pair_keys(objects, subjects, size)
         symmetric = bool(len(keys)) and float(contains(keys, back).mean()) >= _SYMMETRIC
@@ -159,6 +161,15 @@ class CandidateFinder:
         for word, end, own_free in zip(_SINGLE, ends, free, strict=True):
             own_free[end] = (word, iri) not in self._functional
         return _Wanted(relation, inverse, known, free[int(inverse)], free[int(not inverse)], symmetric)
+
+    def _with_wider_terms(self, heads: Ids, tails: Ids) -> tuple[Ids, Ids]:
+        """Links to terms, with those to all that is above each, which follow."""
+        facts = self._kb.facts
+        terms, term_of = facts.term_typings(), np.full(len(self._kb.concepts), -1, np.int32)
+        term_of[facts.types[terms]] = facts.typed[terms]
+        origin, concepts = self._kb.index.instances.concepts_of.gather(tails)
+        wider = term_of[concepts]
+        return np.append(heads, heads[origin][wider >= 0]), np.append(tails, wider[wider >= 0])
 
     def _typings(self, concept: str | None) -> _Wanted:
         instances = self._kb.index.instances
