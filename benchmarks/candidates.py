@@ -10,8 +10,9 @@ a known object that are not known.
 
 A hidden fact keeps both of its ends another assertion, as in a split. What the store does not know either is counted as
 wrong, so a precision here is a lower bound; a probability is meant in the same way, as that of a fact that is missing
-as facts are hidden. `said` is the mean probability of a list, `true` its precision; the error of calibration is the
-mean distance of the two over tenths of the candidates of 0.01 or more, by probability, and over the listed (0.1).
+as facts are hidden. Calibration: the mean probability and the share that is true; the mean distance of the two over ten
+parts of equal size, by probability, beside that of right probabilities, which is not 0 where candidates are few. It is
+given of all candidates (0.01 or more) and of those that would be listed (0.1).
 
 Needs torch, numpy, pyarrow, numba and safetensors alone. Results: a table, and $OUT/candidates.json.
 """
@@ -51,6 +52,7 @@ from tarbox.training.settings import read_assignments, read_recipe, resolve
 
 SIZES: Final = (100, 1_000, 10_000)
 SHARE: Final = 0.1
+LISTED: Final = 0.1
 _PAIRS: Final = 1 << 22
 
 Keys = NDArray[np.int64]
@@ -190,7 +192,27 @@ def error_of(bins: list[tuple[float, float, int]]) -> float:
     return sum(size * abs(said - true) for said, true, size in bins) / max(total, 1)
 
 
-def measure(kb: KnowledgeBase, scorer: Scorer, predictor: Complex, relation: int, hidden: Keys) -> dict[str, Any]:
+def by_chance(said: Doubles) -> float:
+    """The error that right probabilities would have, on average: so few candidates say no more."""
+    random = np.random.default_rng(0)
+    return float(np.mean([error_of(tenths(said, random.random(len(said)) < said)) for _ in range(100)]))
+
+
+def calibration(said: Doubles, true: NDArray[np.bool_]) -> dict[str, Any]:
+    """Of all candidates, and of the listed."""
+    told = {}
+    for name, own in (("all", said >= 0), ("listed", said >= LISTED)):
+        bins = tenths(said[own], true[own])
+        sums = (float(said[own].mean()), float(true[own].mean())) if own.any() else (0.0, 0.0)
+        told[name] = {"n": int(own.sum()), "said": sums[0], "true": sums[1], "tenths": bins}
+        told[name] |= {"error": error_of(bins), "by chance": by_chance(said[own])}
+    return told
+
+
+def measure(
+    kb: KnowledgeBase, scorer: Scorer, predictor: Complex, relation: int, hidden: Keys
+) -> tuple[dict[str, Any], Doubles, NDArray[np.bool_]]:
+    """(figures, what is said of each candidate, whether it is hidden)"""
     facts = kb.facts
     entities = len(facts.vocabulary.entities)
     began = time.monotonic()
@@ -198,36 +220,38 @@ def measure(kb: KnowledgeBase, scorer: Scorer, predictor: Complex, relation: int
     seconds = time.monotonic() - began
     keys = pair_keys(subjects, objects, entities)
     true = contains(hidden, keys)
-    sizes = [size for size in SIZES if size <= len(keys)]
-    listed = said >= 0.1
     told: dict[str, Any] = {
         "hidden": len(hidden) // (2 if is_symmetric(facts, relation) else 1),
         "among candidates": int(true.sum()),
         "candidates": len(keys),
         "seconds": seconds,
-        "said": {str(size): float(said[:size].mean()) for size in sizes},
-        "credo": {str(size): float(true[:size].mean()) for size in sizes},
+        "said": {str(size): float(said[:size].mean()) for size in SIZES if size <= len(keys)},
+        "credo": precision(keys, hidden),
         "raw score": precision(by_raw_score(facts, relation, predictor), hidden),
         "counting": precision(by_counting(facts, relation), hidden),
-        "tenths": tenths(said, true),
-        "of the listed": tenths(said[listed], true[listed]),
-        "all": (float(said.mean()), float(true.mean()), len(said)) if len(said) else (0.0, 0.0, 0),
+        "calibration": calibration(said, true),
     }
-    return told | {"error": error_of(told["tenths"]), "error of the listed": error_of(told["of the listed"])}
+    return told, said, true
 
 
 def report(name: str, seed: int, told: dict[str, Any]) -> None:
     print(f"{name}, seed {seed}: {told['hidden']:,} hidden, {told['among candidates']:,} of them among", end=" ")
     print(f"{told['candidates']:,} candidates, listed in {told['seconds']:.1f} s")
-    for row in ("credo", "raw score", "counting"):
-        shown = "  ".join(f"{size}: {share:.3f}" for size, share in told[row].items())
-        print(f"    precision {row:10} {shown}")
-    print("    said by credo        " + "  ".join(f"{size}: {share:.3f}" for size, share in told["said"].items()))
-    for label in ("tenths", "of the listed"):
-        print(f"    {label:13} said: true  " + "  ".join(f"{s:.2f}: {t:.2f} ({n})" for s, t, n in told[label]))
-    said, true, _ = told["all"]
-    print(f"    all {said:.3f}: {true:.3f}, calibration error {told['error']:.3f}", end="")
-    print(f", of the listed {told['error of the listed']:.3f}", flush=True)
+    for label, row in (
+        ("credo", "credo"),
+        ("(said by credo)", "said"),
+        ("raw score", "raw score"),
+        ("counting", "counting"),
+    ):
+        print(f"    {label:16}" + "  ".join(f"{int(size):,}: {share:.3f}" for size, share in told[row].items()))
+    report_calibration(told["calibration"])
+
+
+def report_calibration(told: dict[str, Any]) -> None:
+    for name, one in told.items():
+        print(f"    {name}: said {one['said']:.3f}, true {one['true']:.3f}, error {one['error']:.3f}", end=" ")
+        print(f"({one['by chance']:.3f} by chance)  " + "  ".join(f"{s:.2f}: {t:.2f}" for s, t, _ in one["tenths"]))
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -245,10 +269,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             kb, scorer, predictor, seconds = train(kept, store, Path(folder), [f"seed={seed}", *options.set])
             print(f"trained in {seconds:.0f} s", flush=True)
+            pooled = []
             for name, relation in zip(options.relations, relations, strict=True):
-                told = measure(kb, scorer, predictor.eval(), relation, hidden[relation])
+                told, *list_ = measure(kb, scorer, predictor.eval(), relation, hidden[relation])
                 report(name, seed, told)
+                pooled.append(list_)
                 everything.append({"store": options.store.name, "relation": name, "seed": seed, **told})
+            if len(pooled) > 1:
+                print(f"all {len(pooled)} relations together, seed {seed}")
+                said, true = (np.concatenate(columns) for columns in zip(*pooled, strict=True))
+                report_calibration(calibration(said, true.astype(np.bool_)))
         if out := os.environ.get("OUT"):
             Path(out).mkdir(parents=True, exist_ok=True)
             (Path(out) / "candidates.json").write_text(json.dumps(everything), encoding="utf-8")
