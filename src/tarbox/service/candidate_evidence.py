@@ -6,7 +6,7 @@ are similar entities that have the fact, with what both share (`tarbox.models.cr
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final, final
 
 import numpy as np
@@ -33,13 +33,14 @@ class EvidenceTeller:
         self._kb, self._codec = kb, TripleKeys(max(len(kb.entities), 1))
         self._typing = 2 * len(kb.relations)
         self._nearest = lru_cache(CACHED)(self._find_nearest)
+        self._rules = lru_cache(1)(partial(RuleConfidences.of, kb.facts))
 
     def of_link(self, relation: int, head: int, tail: int) -> tuple[str, ...]:
         """At most two paths, then neighbours of the head that have the tail, and of the tail that the head has."""
         said = [
             f"{' and '.join(self._say(way, self._name(near), far) for way, near, far in steps)} "
             f"(confidence of this rule: {confidence:.2f})"
-            for confidence, steps in self._rules.best_paths(relation, head, tail)
+            for confidence, steps in self._rules(relation).best_paths(relation, head, tail)
             if confidence >= _LEAST_CONFIDENCE
         ]
         for way, near, far in ((2 * relation, head, tail), (2 * relation + 1, tail, head)):
@@ -88,10 +89,6 @@ class EvidenceTeller:
     def _find_nearest(self, entity: int) -> tuple[Ids, Floats]:
         found = self._shared.nearest(np.array([entity], np.int32))
         return found.columns, found.values
-
-    @cached_property
-    def _rules(self) -> RuleConfidences:
-        return RuleConfidences.of(self._kb.facts)
 
     @cached_property
     def _shared(self) -> SharedLinks:

@@ -45,12 +45,14 @@ _WIDEST: Final = 1000
 @dataclass(frozen=True, slots=True)
 class SharedLinks:
     """What makes entities, or other things, similar. `sharing` says who has each link, `having` which each has; a link
-    that n of N have weighs log(N / n). `lengths` are those of the rows of weights."""
+    that n of N have weighs log(N / n). `lengths` are those of the rows of weights; links that more than `widest` have
+    make nobody neighbours."""
 
     sharing: Adjacency
     having: Rows
     weights: Floats
     lengths: Floats
+    widest: int
 
     @classmethod
     def of(cls, sharing: Adjacency, width: int) -> SharedLinks:
@@ -59,8 +61,11 @@ class SharedLinks:
         weights = np.log(width / np.maximum(sizes, 1)).astype(np.float32)
         origin = np.repeat(np.arange(len(sharing.keys)), sizes)
         lengths = np.sqrt(np.bincount(sharing.far, weights[origin].astype(np.float64) ** 2, width)).astype(np.float32)
-        keys = np.sort(pair_keys(sharing.far, origin, len(sharing.keys)))
-        return cls(sharing, Rows.of_keys(keys, width, len(sharing.keys)), weights, lengths)
+        having = Rows.of_keys(np.sort(pair_keys(sharing.far, origin, len(sizes))), width, len(sizes))
+        ordered = np.sort(sizes)
+        affordable = int(np.searchsorted(np.cumsum(ordered.astype(np.float64) ** 2), _COMPARISONS))
+        widest = min(_WIDEST, int(ordered[min(affordable, len(ordered) - 1)])) if len(ordered) else 0
+        return cls(sharing, having, weights, lengths, widest)
 
     @classmethod
     def of_facts(cls, facts: Facts) -> SharedLinks:
@@ -74,9 +79,6 @@ class SharedLinks:
 
     def nearest(self, wanted: Ids) -> Rows:
         """Of each of the wanted, in their order, the most similar others with the cosine of their weights."""
-        ordered = np.sort(np.diff(self.sharing.starts))
-        affordable = int(np.searchsorted(np.cumsum(ordered.astype(np.float64) ** 2), _COMPARISONS))
-        widest = min(_WIDEST, int(ordered[min(affordable, len(ordered) - 1)])) if len(ordered) else 0
         parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
 
         def work(rows: slice) -> None:
@@ -85,13 +87,13 @@ class SharedLinks:
                 (self.sharing.starts, self.sharing.far, self.weights),
                 self.lengths,
                 wanted[rows],
-                (_NEAREST, widest),
+                (_NEAREST, self.widest),
             )
             order = np.argsort(pair_keys(np.repeat(np.arange(len(own)), own), others, len(self.lengths)))
             parts[rows.start] = own, others[order], similarity[order]
 
         share_out(work, len(wanted), max(1 << 12, len(wanted) // 32))
-        found = [parts[start] for start in sorted(parts)] or [(ordered[:0], wanted[:0], self.weights[:0])]
+        found = [parts[start] for start in sorted(parts)] or [(np.empty(0, np.int64), wanted[:0], self.weights[:0])]
         offsets = np.append(0, np.cumsum(np.concatenate([part[0] for part in found])))
         return Rows(offsets, np.concatenate([part[1] for part in found]), np.concatenate([part[2] for part in found]))
 

@@ -34,7 +34,8 @@ class RuleConfidences:
     double: Floats
 
     @classmethod
-    def of(cls, facts: Facts) -> RuleConfidences:
+    def of(cls, facts: Facts, only: int | None = None) -> RuleConfidences:
+        """Of rules for all relations, or for one: then counted on all of its facts."""
         entities, relations = len(facts.vocabulary.entities), len(facts.vocabulary.relations)
         near = np.concatenate([facts.heads, facts.tails])
         directed = np.concatenate([2 * facts.relations, 2 * facts.relations + 1])
@@ -49,8 +50,9 @@ class RuleConfidences:
         column[chosen] = np.arange(len(chosen))
         single = np.zeros((2 * relations, relations), np.float32)
         double = np.zeros((len(chosen), len(chosen), relations), np.float32)
-        step = max(1, -(-len(facts.heads) // _COUNTED))
-        counted = np.stack([facts.relations, facts.heads, facts.tails], axis=1)[::step]
+        counted = np.stack([facts.relations, facts.heads, facts.tails], axis=1)
+        step = max(1, -(-len(counted) // _COUNTED)) if only is None else 1
+        counted = counted[::step] if only is None else counted[facts.relations == only]
         count_paths(graph, column, np.ascontiguousarray(counted), (single, double))
         bodies = np.zeros((len(chosen), len(chosen)), np.float32)
         count_bodies(graph[0], graph[1], column, column[chosen ^ 1], bodies)
