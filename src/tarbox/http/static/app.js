@@ -2,6 +2,7 @@
 
 import { AnswerList, STEP } from "./answers.js";
 import * as api from "./api.js";
+import { Candidates } from "./candidates.js";
 import { Classes } from "./classes.js";
 import { Details } from "./details.js";
 import { byId, counted, element, number } from "./dom.js";
@@ -32,6 +33,7 @@ const details = new Details({
   closed: () => go({ query: shown.query, chosen: null }),
 });
 const classes = new Classes({ asked: (query) => go({ query, chosen: null }) });
+const candidates = new Candidates();
 const lists = Object.fromEntries(
   ["entity", "concept"].map((level) => [
     level,
@@ -228,13 +230,14 @@ async function share() {
 
 async function introduce() {
   try {
-    const { title, model, trained_on, counts, examples } = await api.knowledgeBase();
+    const { title, model, trained_on, counts, relations, examples } = await api.knowledgeBase();
     shown.model = model;
     byId("kb-title").textContent = title;
     const kinds = ["entities", "concepts", "relations"].filter((kind) => counts[kind] !== undefined);
     const facts = kinds.map((kind) => `${number(counts[kind])} ${kind}`);
     const learnt = trained_on ? `predictions by ${model}, trained on ${trained_on}` : `predictions by ${model}`;
     byId("counts").textContent = [...facts, ...(model ? [learnt] : [])].join(" · ");
+    candidates.offer(model ? relations : []);
     byId("examples").hidden = !examples.length;
     byId("example-list").replaceChildren(...examples.map(exampleButton));
   } catch (problem) {
