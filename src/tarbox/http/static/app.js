@@ -63,7 +63,7 @@ const views = new Views({ questions, back: () => document.activeElement === docu
 /** Everything again: the server is back, or has the key it wants. */
 function retry() {
   trouble.clear();
-  introduced = introduce();
+  questions.title = introduced = introduce();
   if (address().query) arrive({ again: true });
 }
 
@@ -287,7 +287,6 @@ async function introduce() {
   try {
     const { title, model, trained_on, counts, examples } = await api.knowledgeBase();
     shown.model = model;
-    questions.of(title);
     byId("kb-title").textContent = title;
     const kinds = ["entities", "concepts", "relations"].filter((kind) => counts[kind] !== undefined);
     const facts = kinds.map((kind) => `${number(counts[kind])} ${kind}`);
@@ -295,8 +294,10 @@ async function introduce() {
     byId("counts").textContent = [title, ...facts, ...(model ? [learnt] : [])].join(" · ");
     byId("examples").replaceChildren(...topics(examples));
     if (shown.query === null) begin(true);
+    return title;
   } catch (problem) {
     if (!address().query) trouble.report(problem, "");
+    return "";
   }
 }
 
@@ -335,6 +336,6 @@ byId("save").addEventListener("click", () => marked(questions.toggle(shown.answe
 byId("export").addEventListener("click", () => openExport(byId("export"), shown));
 byId("min-degree").addEventListener("input", ({ target }) => (byId("min-degree-shown").textContent = Number(target.value).toFixed(2)));
 byId("min-degree").addEventListener("change", ({ target }) => go({ query: shown.query, chosen: null, min: Number(target.value) }));
-introduced = introduce();
+questions.title = introduced = introduce();
 views.show();
 arrive();

@@ -108,12 +108,12 @@ export class Builder {
   #more(head, tree, place, load) {
     const [sign, kind] = place.length ? ["+", "more plus"] : [isAnything(tree) || tree === head ? "that …" : "and that …", "more"];
     const chip = this.#chip(sign, kind, `${place.join(".")}:more`, `A condition on ${head.label}`, load);
-    chip.setAttribute("aria-label", `Add a condition on ${head.label}`);
+    if (place.length) chip.setAttribute("aria-label", `Add a condition on ${head.label}`);
     return chip;
   }
 
   #plain(label, onclick, title) {
-    return element("button", { type: "button", class: "chip not", "aria-label": title, title, onclick }, label);
+    return element("button", { type: "button", class: "chip not", title, onclick }, label);
   }
 
   #remove(onclick, what = "") {

@@ -4,13 +4,14 @@ import { element } from "./dom.js";
 
 const MOST = 50;
 
-/** The questions of one knowledge base. */
+/** The questions of one knowledge base; `title`, which keeps it apart from others, may be a promise. */
 export class Questions {
   #key = "tarbox-questions";
+  #title = null;
 
-  /** Keeps the questions of each knowledge base apart. */
-  of(title) {
-    this.#key = `tarbox-questions ${title}`;
+  set title(title) {
+    this.#title = title;
+    Promise.resolve(title).then((known) => (this.#key = `tarbox-questions ${known}`));
   }
 
   #read() {
@@ -48,11 +49,12 @@ export class Questions {
   }
 
   /** The view: saved ones, then the last ones. */
-  view() {
+  async view() {
+    await this.#title;
     const { asked, saved } = this.#read();
-    const forget = () => {
+    const forget = async () => {
       this.#write({ asked: [], saved });
-      view.replaceWith(this.view());
+      view.replaceWith(await this.view());
     };
     const view = element(
       "div",

@@ -64,7 +64,7 @@ export class Views {
 
   async #load(hash) {
     const [name, iri] = hash.slice(2).split("/").map(decodeURIComponent);
-    if (name === "questions") return { view: this.#questions.view(), label: "Questions" };
+    if (name === "questions") return { view: await this.#questions.view(), label: "Questions" };
     if (name === "help") return { view: helpView(), label: "Help" };
     if (name === "api") return referenceView();
     const found = exploreView(name, iri);
