@@ -28,10 +28,9 @@ def query_tree(query: Query, write: Naming, show: Naming) -> Tree:
         if said is not None and said.word != "some":
             return text(part)
         match part:
-            case Entity(name):
-                return {"kind": "entity", **named(Role.ENTITY, name)}
-            case Concept(name):
-                return {"kind": "concept", **named(Role.CONCEPT, name)}
+            case Entity(name) | Concept(name):
+                role = Role.ENTITY if isinstance(part, Entity) else Role.CONCEPT
+                return {"kind": role.value, **named(role, name)}
             case Exists(relation, direction):
                 link = {"relation": named(Role.RELATION, relation), "inverse": direction is Direction.INVERSE}
                 return {"kind": "some", **link, "operand": inner[0]}

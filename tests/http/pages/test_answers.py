@@ -88,8 +88,10 @@ def test_predicted_answers_are_a_list_of_their_own(visit: Open) -> None:
     page = (seen := visit()).page
     pretend(page, known=4, less_likely=12)
     seen.ask()
-    assert [page.locator(f"#entities [data-status={status}] .row").count() for status in ("known", "predicted")] == [4, 11]
-    assert seen.texts("#entities .part") == seen.texts("#concepts .part") == ["4 known", "11 predicted (12 less likely)"]
+    shown = [page.locator(f"#entities [data-status={status}] .row").count() for status in ("known", "predicted")]
+    assert shown == [4, 11]
+    parts = ["4 known", "11 predicted (12 less likely)"]
+    assert seen.texts("#entities .part") == seen.texts("#concepts .part") == parts
     assert seen.texts("#entities .measure")[4].split()[-1] == "0.91"
     summary = page.locator("#summary").inner_text()
     assert summary.startswith("4 known entities (11 predicted) and 4 known concepts (11 predicted) in ")

@@ -143,6 +143,17 @@ def test_a_name_that_is_no_question_offers_what_can_be_asked(visit: Open) -> Non
     assert seen.parameters() == {"q": ["inverse investigates value GeoffreyHinton"]}
 
 
+def test_english_is_understood(visit: Open) -> None:
+    page = (seen := visit()).page
+    seen.go()
+    page.keyboard.type("every Company that uses a Technique that Geoffrey Hinton investigates")
+    page.wait_for_selector("#builder .chip:has-text('Technique')")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#entities .row")
+    assert seen.parameters() == {"q": [COMPANIES]}
+
+
 def test_on_a_phone_everything_is_as_large_as_a_fingertip(visit: Open) -> None:
     page = (seen := visit(PHONE, "dark")).page
     seen.ask(COMPANIES)
