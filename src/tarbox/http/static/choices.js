@@ -13,6 +13,8 @@ function once(key, load) {
   return kept.get(key);
 }
 
+export const predicts = () => once("kb", async () => Boolean((await api.knowledgeBase()).model));
+
 export const allRelations = () => once("relations", async () => (await api.relations({ offset: 0, limit: MANY })).relations);
 
 export const topConcepts = () => once("concepts", async () => (await api.concepts({ offset: 0, limit: MANY })).concepts);

@@ -1,7 +1,7 @@
 // A page for every entity, concept and relation, and for the schema.
 
 import * as api from "./api.js";
-import { allRelations } from "./choices.js";
+import { allRelations, predicts } from "./choices.js";
 import { counted, element, link, number, shape } from "./dom.js";
 import { drawNetwork } from "./network.js";
 import { ANYTHING, some, write } from "./tree.js";
@@ -29,12 +29,12 @@ const code = ({ iri }) => ["IRI", element("code", {}, iri.replace(/^<(.*)>$/, "$
 /** Facts in or out of an entity, by relation. */
 function groups(card, direction) {
   const entity = { kind: "entity", iri: card.iri, label: card.label };
-  const outgoing = direction === "outgoing";
+  const outgoing = direction.endsWith("outgoing");
   return card[direction].map(({ relation, count: total, values }) => {
     const list = element("ul", { class: "names" }, values.map(value));
     const rest = total - values.length;
     const more = async () => {
-      const page = { limit: MORE, offset: list.children.length, relation: relation.iri.replace(/[<>]/g, "") };
+      const page = { predicted: direction.startsWith("predicted"), limit: MORE, offset: list.children.length, relation: relation.iri.replace(/[<>]/g, "") };
       const grown = await api.entityCard(card.iri, page);
       list.append(...grown[direction].find((each) => each.relation.iri === relation.iri).values.map(value));
       if (list.children.length >= total) button.remove();
@@ -54,11 +54,12 @@ function groups(card, direction) {
 /** A value with the attributes of its fact: evidence, references. */
 function value(each) {
   const told = Object.entries(each.attributes ?? {}).map(([name, values]) => `${name}: ${[values].flat().join(", ")}`);
-  return element("li", {}, link("entity", each), told.length ? element("span", { class: "attributes" }, told.join("; ")) : null);
+  const likely = each.degree < 1 ? element("span", { class: "count" }, each.degree.toFixed(2)) : null;
+  return element("li", {}, link("entity", each), likely, told.length ? element("span", { class: "attributes" }, told.join("; ")) : null);
 }
 
 async function entity(iri) {
-  const card = await api.entityCard(iri, { limit: FACTS });
+  const [card, run] = await Promise.all([api.entityCard(iri, { limit: FACTS }), predicts()]);
   const frame = element("div", { class: "network", role: "img", "aria-label": `${card.label} and its neighbours; each is also in the lists below` });
   const [out, into] = ["outgoing", "incoming"].map((direction) => groups(card, direction));
   const view = element(
@@ -73,8 +74,22 @@ async function entity(iri) {
     element("div", { class: "fact-groups" }, out),
     into.length ? element("h2", {}, "Facts that lead here") : null,
     element("div", { class: "fact-groups" }, into),
+    run ? predictions(card) : null,
   );
   return { view, label: card.label, ready: () => drawNetwork(frame, card) };
+}
+
+/** What a model predicts of an entity, asked for when it is opened. */
+function predictions(card) {
+  const frame = element("div", { class: "fact-groups" });
+  const section = element("details", { class: "operation" }, element("summary", {}, "Predicted facts"), frame);
+  section.addEventListener("toggle", async () => {
+    if (!section.open || frame.children.length) return;
+    const found = await api.entityCard(card.iri, { limit: FACTS, predicted: true });
+    const all = ["predicted_outgoing", "predicted_incoming"].flatMap((direction) => groups(found, direction));
+    frame.replaceChildren(...(all.length ? all : [element("p", { class: "none" }, "None is likely enough.")]));
+  });
+  return section;
 }
 
 async function concept(iri) {

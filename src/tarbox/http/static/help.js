@@ -8,7 +8,7 @@ const HELP = [
     "“that …” adds a condition, “×” takes one away, “ask about them …” makes the answers part of the next question. The answers follow every choice.",
   ]],
   ["With a few letters", [
-    "Type a name in the box: “hinton” finds Geoffrey Hinton and what can be asked with him. Concepts, relations and entities are found together, also by other names they have.",
+    "Type a name in the box: in the embedded knowledge base “hinton” finds Geoffrey Hinton and what can be asked with him. Concepts, relations and entities are found together, also by other names they have.",
   ]],
   ["In writing", [
     "The box takes class expressions in Manchester syntax, as Protégé does: Person and (worksAt some University) and not (bornIn value Canada). “some” is followed by a kind of thing, “value” by one thing; “inverse” turns a relation round. “not” means: not in the set.",

@@ -6,7 +6,7 @@ import { drawGraph } from "./graph.js";
 import { isAnything, split } from "./tree.js";
 
 const PAUSE = 250;
-const GAPS = { column: 124, row: 56 };
+const GAPS = { column: 138, row: 56 };
 
 /** The figure by the box. `failed(problem, text)` is told of a text that is not understood, `read(tree)` of one that is. */
 export class Meaning {
