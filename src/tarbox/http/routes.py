@@ -119,7 +119,7 @@ def _add_queries(router: APIRouter, desk: Desk) -> None:
         return found if isinstance(found, Response) else json_reply(found)
 
     def drawn(query: str) -> dict[str, Any]:
-        tree, naming = desk.replies.read(query), desk.replies.naming
+        tree, naming = desk.replies.read(query), desk.kb.resolver
         said = {"svg": desk.kb.draw(tree), "english": desk.kb.describe(tree), "canonical": desk.kb.render(tree)}
         return said | {"tree": query_tree(tree, naming.write, naming.show)}
 

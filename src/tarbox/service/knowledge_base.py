@@ -166,10 +166,9 @@ class KnowledgeBase:
             try:
                 return parse(text, self.resolver, limits)
             except QuerySyntaxError:
-                understood = self._understand(text)
-                if understood is None:
+                if text.lstrip()[: len("every")].lower() != "every":
                     raise
-                return understood
+                return self._understand(text)
         from tarbox.query.sparql import parse_sparql
 
         return parse_sparql(text, limits)
@@ -298,11 +297,14 @@ class KnowledgeBase:
     def _specificity(self) -> Floats:
         return self.instances.specificity()
 
-    def _understand(self, text: str) -> Query | None:
-        if text.lstrip()[: len("every")].lower() != "every":
-            return None
+    def _understand(self, text: str) -> Query:
         relations = self.facts.vocabulary.relations.iris.to_pylist()
-        return understand(text, self.resolver.read, relations, self.resolver.show)
+        found = understand(text, self.resolver.read, relations, self.resolver.show)
+        if found is None:
+            raise QuerySyntaxError(
+                "this English is not understood; say it as answers say their question, or in Manchester syntax", text, 0
+            )
+        return found
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:
         return self.parse(query, sparql) if isinstance(query, str) else query
