@@ -15,9 +15,9 @@ function once(key, load) {
 
 export const predicts = () => once("kb", async () => Boolean((await api.knowledgeBase()).model));
 
-export const allRelations = () => once("relations", async () => (await api.relations({ offset: 0, limit: MANY })).relations);
+export const allRelations = () => once("relations", () => api.relations({ limit: MANY }));
 
-export const topConcepts = () => once("concepts", async () => (await api.concepts({ offset: 0, limit: MANY })).concepts);
+const topConcepts = () => once("concepts", async () => (await api.concepts({ limit: MANY })).concepts);
 
 const node = ({ iri, label, role }) => ({ kind: role, iri, label });
 
@@ -53,7 +53,7 @@ export async function heads(text, said, put, link) {
   const used = entity ? (await ways(entity)).map((way) => ({ ...way, role: "relation", found: true, chosen: () => put(way.tree) })) : [];
   const fitting = described.concepts.filter(({ status }) => status === "known").map(({ iri, label }) => conceptOption(put)({ iri, label }));
   const seen = new Set(fitting.map(({ iri }) => iri));
-  const others = concepts.toSorted((one, other) => other.count - one.count).filter(({ iri }) => !seen.has(iri));
+  const others = concepts.filter(({ iri }) => !seen.has(iri));
   if (searched.length) return [{ title: "Found", options: searched }, { title: `With ${entity?.label}`, options: used }];
   return [
     { title: "Kinds among the answers", options: fitting },
@@ -61,16 +61,21 @@ export async function heads(text, said, put, link) {
   ];
 }
 
+/** The concepts at one end of a relation, the most frequent first. */
+async function endsOf(relation, end) {
+  const card = await once(`relation ${relation.iri}`, () => api.relationCard(relation.iri));
+  return card.relation[end];
+}
+
 /** What a relation leads to from `noun`, a tree: its concepts, the values that occur, or what a word finds. */
 export async function operands({ relation, inverse }, noun, text, put) {
   const turned = write(some(relation, !inverse, noun));
-  const [all, values, counts, searched] = await Promise.all([
-    allRelations(),
+  const [ends, values, counts, searched] = await Promise.all([
+    endsOf(relation, inverse ? "domain" : "range"),
     once(turned, () => api.answer(turned, VALUES)),
     once(`${relation.iri} ${inverse}`, () => api.factCounts(relation.iri, inverse, VALUES)).catch(() => new Map()), // their order only
     found(text, put),
   ]);
-  const ends = all.find(({ iri }) => iri === relation.iri)?.[inverse ? "domain" : "range"] ?? [];
   const anything = { label: "something", detail: "anything at all", role: "concept", chosen: () => put(ANYTHING) };
   const occurring = values.entities
     .filter(({ status }) => status === "known")
@@ -90,17 +95,14 @@ export async function kindOf(tree) {
   if (head.kind === "entity") return null;
   if (!isAnything(head)) return head;
   const link = conditions.find(({ kind }) => kind === "some");
-  if (!link) return null;
-  const all = await allRelations();
-  const ends = all.find(({ iri }) => iri === link.relation.iri)?.[link.inverse ? "range" : "domain"] ?? [];
-  return ends[0] ?? null;
+  return link ? ((await endsOf(link.relation, link.inverse ? "range" : "domain"))[0] ?? null) : null;
 }
 
 /** The relations of a concept's members in both directions; without a concept, all of them. */
 function linksOf(concept) {
   return once(`links ${concept?.iri}`, async () => {
     if (concept) return (await api.relations({ concept: concept.iri.replace(/[<>]/g, ""), limit: MANY })).relations;
-    return (await allRelations()).flatMap((each) => ["forward", "inverse"].map((direction) => ({ ...each, direction })));
+    return (await allRelations()).relations.flatMap((each) => ["forward", "inverse"].map((direction) => ({ ...each, direction })));
   });
 }
 
@@ -130,7 +132,7 @@ export async function turns(tree, wrap) {
       .map(({ iri, label, count }) => ({ label: words(label), count, role: "relation", chosen: () => wrap(some({ iri, label }, direction === "forward", tree)) }));
   return [
     { title: "What leads to them", options: options("inverse", (label) => `what ${label} them`) },
-    { title: "Where they lead", options: options("forward", (label) => `what they: ${label}`) },
+    { title: "Where they lead", options: options("forward", (label) => `their “${label}”`) },
   ];
 }
 

@@ -92,7 +92,7 @@ export class Details {
   }
 
   async #explain(body, { sentence, nodes, edges, steps }, level) {
-    body.append(element("p", { class: "sentence" }, sentence));
+    body.append(element("p", { class: "sentence" }, linked(sentence, nodes ?? [], level)));
     const frame = element("div", { class: "graph", role: "img", "aria-label": `Graph: ${sentence}` });
     if (nodes?.length > 1) body.append(frame);
     if (steps?.length > 1) body.append(this.#steps(steps, edges));
@@ -145,6 +145,19 @@ export class Details {
   #link({ iri, label }) {
     return element("button", { type: "button", class: "concept-link", onclick: () => this.#follow.opened("concept", iri) }, shape("concept"), label);
   }
+}
+
+/** A sentence in which the names of nodes are links. */
+function linked(sentence, nodes, level) {
+  const named = nodes.filter(({ iri, label }) => iri?.startsWith("<") && label).toSorted((one, other) => other.label.length - one.label.length);
+  if (!named.length) return [sentence];
+  const escaped = named.map(({ label }) => label.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = sentence.split(new RegExp(`(?<![\\p{L}\\d])(${escaped.join("|")})(?![\\p{L}\\d])`, "u"));
+  return parts.map((part) => {
+    const node = named.find(({ label }) => label === part);
+    const role = node?.kind === "concept" || (node?.kind === "answer" && level === "concept") ? "concept" : "entity";
+    return node ? link(role, node) : part;
+  });
 }
 
 /** What a concept tells about the answers: `item` is its row in the list, where it has one. */
