@@ -125,6 +125,7 @@ def test_twelve_rows_above_the_fold_and_more_below(visit: Open, academia: Knowle
     labels = seen.texts("#entities .row .label")
     assert labels[:15] == before
     assert labels == [answer.label for answer in academia.answer("AIResearcher", 65).entities]
+    assert page.get_by_role("button", name="Show 50 of 70 more known entities").is_visible()
     marked = page.eval_on_selector_all("#entities .row", "rows => rows.map(row => Boolean(row.marked))")
     assert marked == [True] * 15 + [False] * 50  # those above are the same elements
 

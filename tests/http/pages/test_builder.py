@@ -165,3 +165,8 @@ def test_on_a_phone_everything_is_as_large_as_a_fingertip(visit: Open) -> None:
     page.wait_for_selector("#menu [role=option]")
     assert page.evaluate(small) == []
     seen.shoot("dark-phone-menu")
+    for view in ("entity/GeoffreyHinton", "concept/Person", "relation/uses", "schema", "questions", "help", "api"):
+        page.goto(f"{seen.address}#/{view}")
+        page.wait_for_selector("#view:not([aria-busy]) h1")
+        assert page.evaluate(small) == [], view
+        seen.check_width()

@@ -2,8 +2,9 @@
 
 import { byId, counted, element, link, measure, number, shape, spoken } from "./dom.js";
 
-/** How many more answers a click brings. */
+/** How many more answers a click brings, and how many the server gives at most. */
 export const STEP = 50;
+export const MOST = 1000;
 
 const LEVELS = {
   entity: { one: "entity", many: "entities", measures: ["degree"], none: "No entity answers this." },
@@ -52,17 +53,26 @@ export class AnswerList {
   /** Puts further answers at the end of one group; nothing above it moves. The focus goes to the first of them. */
   add(items, counts, status) {
     const list = this.#section.querySelector(`[data-status=${status}]`);
-    const there = new Set(Array.from(list.children, ({ dataset }) => dataset.iri));
+    const there = new Set(Array.from(list.querySelectorAll(".row"), ({ dataset }) => dataset.iri));
     const fresh = items.filter((item) => item.status === status && !there.has(item.iri)).map((item) => this.#row(item));
     list.append(...fresh);
     list.nextElementSibling?.matches(".more") && list.nextElementSibling.remove();
-    this.#continue(list, status, counts[status] - list.children.length);
+    this.#continue(list, status, counts[status] - this.size(status));
     fresh[0]?.querySelector(".why").focus();
+  }
+
+  /** How many answers of a group are shown. */
+  size(status) {
+    return this.#section.querySelectorAll(`[data-status=${status}] .row`).length;
   }
 
   /** The button at the end of a group that goes on. */
   #continue(list, status, rest) {
     if (rest <= 0 || !list.children.length) return;
+    if (this.size(status) >= MOST) {
+      list.after(element("p", { class: "rest more" }, `The first ${number(MOST)} are shown.`));
+      return;
+    }
     const { one, many } = LEVELS[this.#level];
     const words = `Show ${rest <= STEP ? counted(rest, `more ${status} ${one}`, `more ${status} ${many}`) : `${STEP} of ${number(rest)} more ${status} ${many}`}`;
     list.after(element("button", { type: "button", class: "quiet more", onclick: () => this.#more(status) }, words));

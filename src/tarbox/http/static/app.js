@@ -1,7 +1,7 @@
 // The page: its address is its state. ?q= is the question, ?entity= or ?concept= the answer that is open, ?min= the
 // least degree of predictions; what stands behind #/ is a view beside the question.
 
-import { AnswerList, STEP } from "./answers.js";
+import { AnswerList, MOST, STEP } from "./answers.js";
 import * as api from "./api.js";
 import { Builder } from "./builder.js";
 import { Classes } from "./classes.js";
@@ -21,7 +21,7 @@ const DEEP = 500;
 const SLOW = 150;
 const KINDS = { entity: "entities", concept: "concepts" };
 
-const shown = { query: undefined, min: api.MIN_DEGREE, answers: null, k: FIRST, chosen: null, model: null, tree: null };
+const shown = { query: undefined, min: api.MIN_DEGREE, answers: null, chosen: null, model: null, tree: null };
 let pending = null;
 let introduced = null;
 
@@ -146,7 +146,7 @@ async function ask(query) {
   const slow = setTimeout(() => wait(), SLOW);
   document.title = `${query} – tarbox`;
   trouble.clear();
-  Object.assign(shown, { query, k: FIRST });
+  shown.query = query;
   byId("results").setAttribute("aria-busy", "true");
   byId("examples").hidden = true;
   const understood = meaning.show(query);
@@ -212,10 +212,10 @@ function present() {
 /** More of one group: they come at its end. */
 async function grow(level, status) {
   const { query } = shown;
-  const k = Math.min(shown.k + STEP, DEEP * 2);
+  const k = Math.min(lists[level].size(status) + STEP, MOST);
   const answers = await api.answer(query, k, pending.signal, shown.min).catch((problem) => trouble.report(problem, query));
   if (!answers || query !== shown.query) return;
-  Object.assign(shown, { answers, k });
+  shown.answers = answers;
   lists[level].add(answers[KINDS[level]], countsOf(KINDS[level]), status);
   mark();
 }

@@ -17,7 +17,7 @@ const title = (role, label) => element("h1", { tabindex: "-1" }, shape(role), la
 const names = (role, things, none = "none") =>
   things.length ? element("ul", { class: "names" }, things.map((each) => element("li", {}, link(role, each), each.count ? count(each.count) : null))) : none;
 
-const count = (times) => element("span", { class: "count" }, number(times));
+const count = (times) => element("span", { class: "count" }, typeof times === "number" ? number(times) : times);
 
 const facts = (...pairs) =>
   element("dl", { class: "card-facts" }, pairs.filter(Boolean).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
@@ -51,10 +51,10 @@ function groups(card, direction) {
   });
 }
 
-/** A value with the attributes of its fact: evidence, references. */
+/** A value with its probability and the attributes of its fact: evidence, references. */
 function value(each) {
   const told = Object.entries(each.attributes ?? {}).map(([name, values]) => `${name}: ${[values].flat().join(", ")}`);
-  const likely = each.degree < 1 ? element("span", { class: "count" }, each.degree.toFixed(2)) : null;
+  const likely = each.degree < 1 ? count(each.degree.toFixed(2)) : null;
   return element("li", {}, link("entity", each), likely, told.length ? element("span", { class: "attributes" }, told.join("; ")) : null);
 }
 
@@ -119,7 +119,11 @@ async function concept(iri) {
 
 async function relation(iri) {
   const { relation: card, synonyms: other, facts: found } = await api.relationCard(iri);
-  const fact = ({ subject, object }) => element("li", {}, link("entity", subject), ` ${card.label} `, link("entity", object));
+  const fact = ({ subject, object, attributes }) => {
+    const line = value({ attributes, ...object });
+    line.prepend(link("entity", subject), ` ${card.label} `);
+    return line;
+  };
   const view = element(
     "div",
     {},

@@ -1,10 +1,10 @@
 // Answers as files, and the question as a program asks it.
 
+import { MOST } from "./answers.js";
 import { answer } from "./api.js";
 import { element } from "./dom.js";
 import { openMenu } from "./menu.js";
 
-const MOST = 1000;
 const PREFIX = "urn:tarbox:answer:";
 
 const cell = (value) => (/[",\n\r]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));

@@ -82,7 +82,7 @@ export class Trouble {
     const buttons = candidates.map((name) =>
       element("button", { type: "button", class: "quiet", onclick: () => this.#editor.replace(start, end, written(name)) }, name),
     );
-    return [element("p", { class: "candidates" }, element("span", {}, "Use"), ...buttons)];
+    return [element("p", { class: "meant" }, element("span", {}, "Use"), ...buttons)];
   }
 }
 
