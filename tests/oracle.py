@@ -1,6 +1,7 @@
 """The slow, obviously right answers over Python sets: what the fast algebra is tested against.
 
-A concept means its instances under closure; a complement is taken over all entities of the knowledge base.
+A concept means its instances under closure; it describes these, and the subjects of annotation relations to these. A
+complement is taken over all entities of the knowledge base.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Oracle:
     vocabulary: Vocabulary
     assertions: frozenset[tuple[int, int, int]]
     concepts_of: dict[int, set[int]]
+    described_by: dict[int, set[int]]
 
     @classmethod
     def of(cls, facts: Facts) -> Oracle:
@@ -44,18 +46,22 @@ class Oracle:
         concepts_of: dict[int, set[int]] = {}
         for entity, concept in zip(facts.typed.tolist(), facts.types.tolist(), strict=True):
             concepts_of.setdefault(entity, set()).update(_above(concept, supers))
-        triples = zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True)
-        return cls(facts.vocabulary, frozenset(triples), concepts_of)
+        triples = frozenset(zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True))
+        described_by = {entity: set(concepts) for entity, concepts in concepts_of.items()}
+        for head, relation, tail in triples:
+            if relation in facts.annotations:
+                described_by.setdefault(head, set()).update(concepts_of.get(tail, ()))
+        return cls(facts.vocabulary, triples, concepts_of, described_by)
 
     def entities(self, query: Query) -> Members:
         """The ids of the entities in the answer."""
         return evaluate(query, self)
 
     def concepts(self, query: Query) -> dict[int, int]:
-        """Every concept that has an answer entity as an instance, with the number of those."""
+        """Every concept that describes an answer entity, with the number of those."""
         counts: dict[int, int] = {}
         for entity in self.entities(query):
-            for concept in self.concepts_of.get(entity, ()):
+            for concept in self.described_by.get(entity, ()):
                 counts[concept] = counts.get(concept, 0) + 1
         return counts
 

@@ -44,7 +44,7 @@ def load_dict_sampler():
     return module
 
 
-def make_facts(seed: int, entities: int = 60, assertions: int = 400) -> Facts:
+def make_facts(seed: int, entities: int = 60, assertions: int = 400, annotations: tuple[int, ...] = ()) -> Facts:
     random = np.random.default_rng(seed)
     vocabulary = Vocabulary.of(
         [f"urn:e{i:03}" for i in range(entities)], [f"urn:c{i:02}" for i in range(12)], [f"urn:r{i}" for i in range(5)]
@@ -52,7 +52,7 @@ def make_facts(seed: int, entities: int = 60, assertions: int = 400) -> Facts:
     heavy = (entities * random.random((assertions, 2)) ** 2).astype(int)
     triples = [(int(h), int(r), int(t)) for (h, t), r in zip(heavy, random.integers(0, 5, assertions), strict=True)]
     typings = [(e, int(c)) for e in range(entities) for c in random.integers(1, 12, 2)]
-    return Facts.of(vocabulary, triples, typings, [(i, i // 2) for i in range(1, 12)])
+    return Facts.of(vocabulary, triples, typings, [(i, i // 2) for i in range(1, 12)], annotations)
 
 
 OWN = {"ci": "?c1 and (?r1 value ?e1)", "cn": "?c1 and not (?r1 some (?r2 value ?e1))"}
@@ -63,9 +63,9 @@ SHAPES = {
 OPTIONS = BenchmarkOptions(counts=(60, 30, 30), max_answers=15, shapes=SHAPES)
 
 
-@pytest.fixture(scope="module")
-def facts() -> Facts:
-    return make_facts(0)
+@pytest.fixture(scope="module", params=[(), (3,)], ids=["types", "annotations"])
+def facts(request: pytest.FixtureRequest) -> Facts:
+    return make_facts(0, annotations=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_hard_answers_are_those_of_the_larger_graph_alone(sampled, split):
             assert set(asked.targets[place].tolist()) == hard
             assert set(asked.known[place].tolist()) == answers - hard
         asked = queries.levels[Level.CONCEPT]
-        top = set(Instances.of(split.whole).top_concepts().tolist())
+        top = set(Instances.of(split.whole).describe(split.whole).top_concepts().tolist())
         for place, row in enumerate(asked.rows[:10]):
             query = decode(queries.task.shape, queries.ids[row], stage.facts.vocabulary)
             answers = set(larger.concepts(query))
@@ -239,7 +239,7 @@ def test_the_paper_asks_for_one_answer_and_filters_training_answers(facts):
             query = decode(queries.task.shape, queries.ids[row], facts.vocabulary)
             target, type_ = chosen[row], int(concept.targets[place][0])
             assert target in whole.entities(query)
-            assert type_ in whole.concepts_of[target]
+            assert type_ in whole.described_by[target]
             known = set(train.concepts(query))
             assert set(concept.known[place].tolist()) == known - {type_}
             if queries.task.part != "train":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tarbox.core.errors import BenchmarkError
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.splits import SplitBy, split_as_paper, split_honestly
+from tarbox.kb.splits import SplitBy, keep_connected, split_as_paper, split_honestly
 from tarbox.kb.vocabulary import Vocabulary
 
 ENTITIES, CONCEPTS, RELATIONS = 20, 6, 3
@@ -91,3 +92,28 @@ def test_the_split_column_decides_on_request():
     assert [len(split.stages[part].facts.heads) for part in ("train", "valid", "test")] == [15, 20, 25]
     with pytest.raises(BenchmarkError, match="no split column"):
         split_honestly(facts, 0, SplitBy.COLUMN)
+
+
+@settings(max_examples=60, deadline=None)
+@given(facts=graphs, least=st.integers(1, 8))
+def test_entities_with_few_assertions_are_no_longer_names(facts, least):
+    degree = {e: sum(e in (h, t) for h, _, t in assertions(facts)) for e in range(ENTITIES)}
+    kept = keep_connected(facts, least)
+    iris = kept.vocabulary.entities.iris.to_pylist()
+    assert iris == [f"e{e:02}" for e in range(ENTITIES) if degree[e] >= least]
+    given_names = VOCABULARY.entities.iris.to_pylist()
+    assert {(iris[h], r, iris[t]) for h, r, t in assertions(kept)} == {
+        (given_names[h], r, given_names[t]) for h, r, t in assertions(facts) if min(degree[h], degree[t]) >= least
+    }
+    assert {(iris[e], c) for e, c in typings(kept)} == {
+        (given_names[e], c) for e, c in typings(facts) if degree[e] >= least
+    }
+
+
+def test_synonyms_follow_the_entities_that_are_kept():
+    called = pa.table(
+        {"role": ["concept", "entity", "entity"], "id": pa.array([0, 0, 2], pa.int32()), "text": ["x", "y", "z"]}
+    )
+    facts = Facts.of(replace(VOCABULARY, synonyms=called), [(1, 0, 2)])
+    found = keep_connected(facts, 1).vocabulary.synonyms.to_pylist()
+    assert found == [{"role": "concept", "id": 0, "text": "x"}, {"role": "entity", "id": 1, "text": "z"}]

@@ -68,3 +68,14 @@ def test_the_size_of_academia(folder: Path) -> None:
     kinds = ("entities", "concepts", "relations", "assertions", "typings", "subsumptions")
     for kind, count in zip(kinds, row[1].split("|"), strict=True):
         assert re.search(rf"^{kind} +{count.strip()}$", shown, re.MULTILINE), kind
+
+
+def test_annotation_relations(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "knowledge-bases.md").read_text(encoding="utf-8")
+    block = re.search(r"^\$ cat genes.ttl\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    source, *asked = re.split(r"^\$ ", block[1], flags=re.MULTILINE)
+    (tmp_path / "genes.ttl").write_text(source)
+    (build, noted), (ask, answered) = (part.split("\n", 1) for part in asked)
+    assert run(tmp_path, build).endswith(noted.removeprefix("...\n"))
+    assert run(tmp_path, ask) == answered

@@ -35,6 +35,7 @@ class Maker:
             [(draw(ENTITIES), draw(RELATIONS), draw(ENTITIES)) for _ in range(assertions)],
             [(draw(ENTITIES), draw(CONCEPTS)) for _ in range(typings)],
             [(draw(CONCEPTS), draw(CONCEPTS)) for _ in range(subsumptions)],
+            self.random.sample(range(RELATIONS), draw(RELATIONS)),
         )
 
     def query(self, depth: int = 4) -> Query:

@@ -74,8 +74,8 @@ class Costs:
     def concepts(self, entities):
         result = {}
         for entity, cost in entities.items():
-            for concept in self.larger.concepts_of.get(entity, ()):
-                total = cost + (concept not in self.smaller.concepts_of.get(entity, ()))
+            for concept in self.larger.described_by.get(entity, ()):
+                total = cost + (concept not in self.smaller.described_by.get(entity, ()))
                 result[concept] = min(total, result.get(concept, total))
         return result
 

@@ -35,6 +35,7 @@ def graphs(draw: st.DrawFn) -> Facts:
         draw(st.lists(st.tuples(entity, relation, entity), max_size=25)),
         draw(st.lists(st.tuples(entity, concept), max_size=10)),
         draw(st.lists(st.tuples(concept, concept), max_size=4)),
+        draw(st.lists(relation, max_size=2)),
     )
 
 
@@ -70,7 +71,7 @@ class Definition:
         return [counts[n] + (prior[n] / most if prior and most else 0) for n in range(self.size)]
 
     def as_candidates(self, entity: int) -> list[int]:
-        return [entity] if self.level is Level.ENTITY else sorted(self.oracle.concepts_of.get(entity, ()))
+        return [entity] if self.level is Level.ENTITY else sorted(self.oracle.described_by.get(entity, ()))
 
     def prior(self, query: Query) -> list[float] | None:
         match query:

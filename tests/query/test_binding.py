@@ -86,6 +86,28 @@ def test_unknown(role: Role, text: str, message: str, resolver: VocabularyResolv
         resolver.resolve(role, Name(form, text))
 
 
+def test_suggestions_say_labels_where_names_are_numbers() -> None:
+    base = "http://purl.obolibrary.org/obo/"
+    labels = {
+        "GO_0007369": "gastrulation",
+        "GO_0001702": "gastrulation with mouth forming second",
+        "GO_0008150": "same",
+    }
+    concepts = Names.of(Role.CONCEPT, [base + name for name in (*labels, "GO_0000001")], [*labels.values(), "same"])
+    resolver = VocabularyResolver(replace(Vocabulary.of(["http://x.org/same1"]), concepts=concepts), "go")
+
+    def told(text: str) -> str:
+        with pytest.raises(UnknownName) as caught:
+            resolver.resolve(Role.CONCEPT, Name(NameForm.WORD, text))
+        return str(caught.value)
+
+    assert told("gastrulaton") == "no concept 'gastrulaton' in go. Did you mean 'gastrulation'?"
+    assert "'gastrulation with mouth forming second'" in told("GO_00017")
+    assert told("GO_000815").endswith("Did you mean 'GO_0008150' (same)?")
+    assert resolver.write(Role.CONCEPT, base + "GO_0007369") == "'gastrulation'"
+    assert resolver.write(Role.CONCEPT, base + "GO_0008150") == "GO_0008150"
+
+
 HALVES = ("\udcff\udcfe", "Lond\udcc3\udcb6n", NS + "Canada\ud800")
 
 

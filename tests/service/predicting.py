@@ -95,6 +95,7 @@ class SmallPredictor:
             far.astype(np.int32),
             self._links[way, near, far],
             concepts,
+            concepts,
         )
 
     def candidates(self, level: Level) -> int:

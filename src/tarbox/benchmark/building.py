@@ -87,7 +87,7 @@ def sample_training_queries(facts: Facts, seed: int) -> QueryTable | None:
     options = BenchmarkOptions(counts=(wanted, 0, 0), seed=seed, workers=os.cpu_count() or 1)
     index = Index.of(facts)
     never = np.zeros(len(facts.vocabulary.concepts), np.bool_)
-    never[index.instances.top_concepts()] = True
+    never[index.descriptions.top_concepts()] = True
     return table_of(sample_all({"train": SamplingGraph(index, False, never)}, options))
 
 

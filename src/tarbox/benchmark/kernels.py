@@ -81,10 +81,11 @@ def start_random(random: Random, seed: int, attempt: int) -> None:
 def draw_relation(graph: Graph, node: int, back: int, both_directions: bool, typing: bool, random: Random) -> int:
     """The place in `node_relations` of a relation of the node other than `back`, or of its typings; -1 for none."""
     first, last = graph.node_starts[node], graph.node_starts[node + 1]
-    typed = last > first and graph.node_relations[last - 1] >= graph.typing
+    end = last
+    while last > first and graph.node_relations[last - 1] >= graph.typing:
+        last -= 1
     if typing:
-        return int(last - 1) if typed else -1
-    last -= typed
+        return int(last) if last < end and graph.node_relations[last] == graph.typing + 1 else -1
     if last <= first:
         return -1
     for _ in range(TRIES):
@@ -221,7 +222,7 @@ def count_targets(space: Space, row: int, rules: Rules, first: int) -> int:
 
 @compiled
 def has_late_types(graph: Graph, space: Space, row: int) -> bool:
-    """Whether a node that a row lists has a held-out typing: without one, easy entities have easy concepts only."""
+    """Whether a node that a row lists has a held-out description: without one, easy entities have easy concepts."""
     late, listed = graph.late_types, space.listed[row]
     found = False
     for place in range(space.sizes[row]):

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from tarbox.core.errors import ConfigError
 from tarbox.kb.facts import SPLITS, Facts
-from tarbox.kb.splits import Split, SplitBy, split_as_paper, split_honestly
+from tarbox.kb.splits import Split, SplitBy, keep_connected, split_as_paper, split_honestly
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES, template
 
@@ -69,8 +69,8 @@ class BenchmarkOptions:
 
     `counts` are the queries wanted per template and level for train, valid and test. A query with more than
     `max_answers` answers to rank is left out. `calibration` are the queries of each template and level that degrees are
-    checked with, and as many that they are fitted to, under the honest protocol alone. The result depends on everything
-    here but `workers`.
+    checked with, and as many that they are fitted to, under the honest protocol alone. Entities in fewer than
+    `min_degree` assertions are left out. The result depends on everything here but `workers`.
     """
 
     protocol: Protocol = Protocol.HONEST
@@ -81,6 +81,7 @@ class BenchmarkOptions:
     shapes: Mapping[str, Query] = field(default_factory=default_shapes)
     workers: int = 2
     calibration: int = 2_000
+    min_degree: int = 0
 
     def __post_init__(self) -> None:
         if min(self.counts) < 0:
@@ -102,6 +103,7 @@ class BenchmarkOptions:
 
     def divide(self, facts: Facts) -> Split:
         """The nested graphs of this benchmark."""
+        facts = keep_connected(facts, self.min_degree) if self.min_degree else facts
         if self.protocol is Protocol.PAPER:
             return split_as_paper(facts, self.seed)
         return split_honestly(facts, self.seed, self.split)
@@ -119,5 +121,6 @@ class BenchmarkOptions:
             "counts": dict(zip(SPLITS, self.counts, strict=True)),
             "max_answers": self.max_answers,
             "seed": self.seed,
+            **({"min_degree": self.min_degree} if self.min_degree else {}),
             **({CALIBRATION: self.calibration} if self.protocol is Protocol.HONEST else {}),
         }

@@ -104,9 +104,9 @@ class SamplingGraph:
         return cls(Index.of(stage.facts, stage.earlier), stage.earlier is not None, never)
 
     def levels(self) -> tuple[Level, ...]:
-        """Where there is something to ask for: at concept level, if a concept that may be a target has an instance."""
-        instances = self.index.instances.entities_of.sizes()[~self.never]
-        return (Level.ENTITY, Level.CONCEPT) if instances.any() else (Level.ENTITY,)
+        """Where there is something to ask for: at concept level, if a possible target describes an entity."""
+        described = self.index.descriptions.entities_of.sizes()[~self.never]
+        return (Level.ENTITY, Level.CONCEPT) if described.any() else (Level.ENTITY,)
 
 
 SamplingProgress = Callable[[SamplingTask, int], None]
@@ -124,7 +124,7 @@ def sampling_graphs(split: Split, options: BenchmarkOptions) -> dict[str, Sampli
     """The graph of every part; top concepts (of the whole graph) are no targets of the honest protocol."""
     never = np.zeros(len(split.whole.vocabulary.concepts), np.bool_)
     if options.protocol is Protocol.HONEST:
-        never[Instances.of(split.whole).top_concepts()] = True
+        never[Instances.of(split.whole).describe(split.whole).top_concepts()] = True
     return {part: SamplingGraph.of(stage, never) for part, stage in split.stages.items()}
 
 
@@ -222,7 +222,7 @@ class Collector:
         elif self._protocol is Protocol.HONEST:
             asked = ask_all(drawn)
         else:
-            asked = ask_one(drawn, self._graph.index.instances.concepts_of, self._random)
+            asked = ask_one(drawn, self._graph.index.descriptions.concepts_of, self._random)
         new = self._new(drawn.ids)
         places = {}
         used = np.zeros(len(new), np.bool_)

@@ -43,16 +43,18 @@ class Form(Enum):
 class Reasons:
     """Why: the members of every part of a query, and for predicted answers (by IRI) the facts they would follow from.
 
-    JSON has a sentence for each of these.
+    JSON has a sentence for each of these. Of `known` answers it has the facts, one by one, with their evidence.
     """
 
     tree: Explanation | None = None
     predicted: Mapping[str, Support] = field(default_factory=dict)
+    known: Mapping[str, Support] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         tree = {} if self.tree is None else {"explanation": asdict(self.tree)}
         told = {iri: support.sentence for iri, support in self.predicted.items()}
-        return tree | ({"predictions": told} if told else {})
+        facts = {iri: list(support.steps) for iri, support in self.known.items()}
+        return tree | ({"predictions": told} if told else {}) | ({"facts": facts} if facts else {})
 
 
 @final
@@ -121,7 +123,7 @@ class Printer:
             console.print(Text(f"The model was trained on {trained_on}.", style="dim"))
         if reasons.tree is not None:
             console.print(_tree(reasons.tree))
-        for support in reasons.predicted.values():
+        for support in (*reasons.known.values(), *reasons.predicted.values()):
             console.print(_support_tree(support))
         if self.many:
             console.print()
@@ -260,7 +262,8 @@ def _cell(value: object) -> str:
 def _support_tree(support: Support) -> Tree:
     """What would carry a prediction, step by step; predicted steps in colour."""
     predicted = {edge.step for edge in support.edges if edge.status == PREDICTED}
-    tree = Tree(Text(f"{support.nodes[0].label} is predicted"))
+    known = all(edge.status != PREDICTED for edge in support.edges)
+    tree = Tree(Text(f"{support.nodes[0].label} is {'known' if known else 'predicted'}"))
     for number, step in enumerate(support.steps):
         tree.add(Text(step, style="yellow" if number in predicted else "dim"))
     return tree

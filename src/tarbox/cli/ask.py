@@ -200,17 +200,22 @@ class QuestionSession:
         return replace(answers, extra={**answers.extra, "expressions": [asdict(each) for each in found]})
 
     def _reasons(self, query: Query, answers: Answers) -> Reasons:
-        """The members of every part, and for the best predictions the facts that would carry them."""
+        """The members of every part, and for the best predictions the facts that would carry them.
+
+        Where the knowledge base has evidence of its facts (ADR 51), those of the first known answers are told, too.
+        """
         from tarbox.cli.answer_tables import Reasons
         from tarbox.core.ids import Role
-        from tarbox.service.answers import PREDICTED
-        from tarbox.service.explanations import explain
+        from tarbox.service.answers import KNOWN, PREDICTED
+        from tarbox.service.explanations import explain, explain_answer
 
         told: dict[str, Support] = {}
         for role, listed in ((Role.ENTITY, answers.entities), (Role.CONCEPT, answers.concepts)):
             best = islice((answer.iri for answer in listed if answer.status == PREDICTED), EXPLAINED)
             told |= {iri: self.reasoner.explain(query, iri, role) for iri in best} if self.reasoner else {}
-        return Reasons(explain(query, self.kb), told)
+        known = (answer.iri for answer in answers.entities if answer.status == KNOWN and self.kb.attributes)
+        facts = {iri: explain_answer(query, self.kb, iri, Role.ENTITY) for iri in islice(known, EXPLAINED)}
+        return Reasons(explain(query, self.kb), told, facts)
 
     def describe(self, file: Path) -> int:
         """Describes the entities of a file by concepts; returns how many lines were rejected."""

@@ -40,6 +40,7 @@ def build(
             "Honest protocol."
         ),
     ] = 2_000,
+    min_degree: Annotated[int, typer.Option(min=0, help="Leave out entities with fewer assertions.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same benchmark.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Threads; one per processor by default.")] = None,
 ) -> None:
@@ -61,6 +62,7 @@ def build(
         shapes=choose_shapes(templates, template or [], chosen),
         workers=workers if workers is not None else os.cpu_count() or 1,
         calibration=calibration,
+        min_degree=min_degree,
     )
     store = open_store(kb)
     with _progress(options) as advance:

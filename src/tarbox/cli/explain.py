@@ -23,9 +23,10 @@ def explain(
     from tarbox.service.derivations import derivation_json, derivation_lines, explain_statement
 
     check_kb(path)
-    found = explain_statement(open_store(path), statement)
+    store = open_store(path)
+    found = explain_statement(store, statement)
     if as_json:
-        typer.echo(json.dumps(derivation_json(found), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(derivation_json(found, store), indent=2, ensure_ascii=False))
         return
-    for line in derivation_lines(found):
+    for line in derivation_lines(found, store):
         typer.echo(line)

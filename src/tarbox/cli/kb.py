@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
+class KgxFiles(Enum):
+    """How KGX is written."""
+
+    TSV = "tsv"
+    JSONL = "jsonl"
+
+
 class Literals(Enum):
     """What becomes of values such as dates and numbers."""
 
@@ -33,7 +40,8 @@ class Literals(Enum):
 
 def build_kb(
     sources: Annotated[
-        list[str] | None, typer.Argument(metavar="SOURCE...", help="Files, globs or folders: RDF, OWL, OBO, TSV, CSV.")
+        list[str] | None,
+        typer.Argument(metavar="SOURCE...", help="Files, globs or folders: RDF, OWL, OBO, KGX, TSV, CSV."),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the store.")] = Path("kb"),
     preset: Annotated[str | None, typer.Option(help="academia, biomed, yago4 or dbpedia instead of sources.")] = None,
@@ -54,12 +62,27 @@ def build_kb(
     merge_same: Annotated[bool, typer.Option(help="Make one entity of those that are owl:sameAs.")] = False,
     min_degree: Annotated[int | None, typer.Option(min=0, help="Leave out entities with fewer assertions.")] = None,
     core: Annotated[bool, typer.Option(help="Repeat --min-degree until every entity meets it.")] = False,
+    annotation: Annotated[
+        list[str] | None, typer.Option(help="A relation whose objects describe its subjects; repeat it for several.")
+    ] = None,
+    evidence: Annotated[
+        list[str] | None,
+        typer.Option(help="Of facts with an evidence code, only these: experimental, author, IDA, ...; repeatable."),
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Where a table's header has what: subject=drug,relation=effect,object=disease,reference=pmid."
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
     """Build a knowledge base from files."""
+    from tarbox.kb.attributes import evidence_codes
     from tarbox.kb.build import BuildOptions, build
     from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.readers.tables import parse_columns
     from tarbox.kb.reasoning.inference import choose_mode
     from tarbox.kb.sources import find_sources
     from tarbox.kb.staging import parse_memory
@@ -73,9 +96,15 @@ def build_kb(
         given["keep_literals"] = literals is Literals.KEEP
     if min_degree is not None:
         given["min_degree"] = min_degree
+    if annotation:
+        given["annotations"] = tuple(annotation)
+    if evidence:
+        given["evidence"] = evidence_codes(evidence)
     meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
     mode = choose_mode(infer or ("none" if chosen else None), complete)
     options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
+    if columns is not None:
+        options = replace(options, columns=parse_columns(columns))
     with _progress(found) as progress:
         store = build(found, output, options, progress)
     _report(store.manifest, passed, output)
@@ -151,6 +180,8 @@ def _sizes(counts: dict[str, int]) -> str:
 
 
 def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
+    for what, number in report["notes"].items():
+        yield f"{number:,} {what}"
     if report["merged"]:
         yield f"{report['merged']:,} entities merged with the same one"
     if report["obsolete_terms"]:
@@ -159,6 +190,10 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
     if report["both_entity_and_concept"]:
         yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
+    if report["linked_terms"]:
+        yield f"{report['linked_terms']:,} links between terms, from axioms, hold between them as entities, too"
+    if report["terms_as_entities"]:
+        yield f"{report['terms_as_entities']:,} terms were made instances of themselves (--annotation)"
     for group in report["equivalent_concepts"][:_SHOWN]:
         yield f"equivalent concepts: {', '.join(group[:_SHOWN])}"
     if report["top_concepts"]:
@@ -261,17 +296,23 @@ def show_kb(
 
 def export_kb(
     path: Annotated[Path, typer.Argument(metavar="KB", help="A store.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="FILE.nt or FILE.nt.gz; or a folder, for TSV tables.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="FILE.nt, .nt.gz, .ttl or .jsonld; or a folder, for tables or KGX.")
+    ],
+    kgx: Annotated[KgxFiles | None, typer.Option(help="Nodes and edges of KGX instead of tables.")] = None,
 ) -> None:
-    """Write a knowledge base as N-Triples, or as TSV tables."""
+    """Write a knowledge base as RDF, as TSV tables or as KGX."""
     from tarbox.cli.places import check_kb
     from tarbox.kb.export import export
     from tarbox.kb.store import open_store
 
     check_kb(path)
     store = open_store(path)
-    written = export(store.facts.asserted(), output, store.axioms())
+    written = export(store.facts.asserted(), output, store.axioms(), kgx and kgx.value, store.attributes)
     for file, rows in written.items():
         typer.echo(f"{file}: {rows:,} lines")
     if store.manifest.get("axioms") and output not in written:
         typer.echo("The store's axioms are not in the tables: export to FILE.nt for these.", err=True)
+    if store.facts.annotations and output not in written:
+        options = " ".join(f"--annotation '{iri}'" for iri in store.manifest["annotations"])
+        typer.echo(f"The tables do not say which relations annotate: build from them with {options}", err=True)

@@ -16,6 +16,7 @@ from tarbox.cli.concept import concept
 from tarbox.cli.demo import demo
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.explain import explain
+from tarbox.cli.names import search, show
 from tarbox.cli.serve import serve
 from tarbox.cli.train import train
 from tarbox.cli.tune import tune
@@ -35,6 +36,8 @@ app.add_typer(kb_app, name="kb")
 app.add_typer(bench_app, name="bench")
 
 app.command()(demo)
+app.command()(search)
+app.command()(show)
 app.command()(ask)
 app.command()(train)
 app.command()(tune)

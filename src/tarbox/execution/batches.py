@@ -14,14 +14,14 @@ from tarbox.kb.arrays import Ids, Places
 
 @compiled
 def count_concepts(graph: Graph, space: Space, row: int, counts: Ids) -> None:
-    """Adds to `counts` [C] how many of the members that a row lists are instances of each concept."""
+    """Adds to `counts` [C] how many of the members that a row lists each concept describes."""
     states, listed, default = space.states[row], space.listed[row], space.defaults[row]
     starts, members, entities = graph.starts, graph.members, graph.entities
     node_starts, node_relations, node_groups = graph.node_starts, graph.node_relations, graph.node_groups
     for place in range(space.sizes[row]):
         node = listed[place]
         if (states[node] ^ default) & 127:
-            group = search(node_starts, node_relations, node_groups, node, graph.typing + 1)
+            group = search(node_starts, node_relations, node_groups, node, graph.describing)
             if group >= 0:
                 for member in range(starts[group], starts[group + 1]):
                     counts[members[member] - entities] += 1

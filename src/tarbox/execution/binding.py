@@ -85,11 +85,12 @@ class VocabularyResolver:
         """The names of one role, for search."""
         return self._lookups[role]
 
-    def write(self, role: Role, term: str) -> str:
+    def write(self, role: Role, term: str, by_label: bool = False) -> str:
         """The shortest text that a query can use for a term: a local name, a quoted label, or the full IRI.
 
-        A label comes before a local name that is a mere number, as in ``HP_0001250`` or ``Q42``. The concept of all
-        entities is ``owl:Thing``, unless that names a concept of the vocabulary's own.
+        A label comes before a local name that is a mere number, as in ``HP_0001250`` or ``Q42``, or if it is asked
+        for (`by_label`). The concept of all entities is ``owl:Thing``, unless that names a concept of the vocabulary's
+        own.
         """
         known = self._vocabulary.names(role).find(term)
         if known is None and means_everything(role, term) and not self._find(role, _EVERYTHING):
@@ -99,7 +100,9 @@ class VocabularyResolver:
         local, label = local_name(term), self._vocabulary.names(role).label(known)
         forms = [(Name(NameForm.WORD, local), local)] if is_word(local) and ":" not in local else []
         if label:
-            forms.insert(0 if _NUMBERED.fullmatch(local) else 1, (Name(NameForm.LABEL, label), quote_label(label)))
+            forms.insert(
+                0 if by_label or _NUMBERED.fullmatch(local) else 1, (Name(NameForm.LABEL, label), quote_label(label))
+            )
         for name, text in forms:
             if self._find(role, name) == (known,):
                 return text
@@ -179,7 +182,8 @@ class VocabularyResolver:
         return expand(name.text, self.prefixes) if name.form is NameForm.WORD and ":" in name.text else None
 
     def _report_ambiguous(self, role: Role, name: Name, iris: list[str]) -> NoReturn:
-        shown = [f"{to_ntriples(iri)} ({self.show(role, iri)})" for iri in iris[:SHOWN_CANDIDATES]]
+        labels = {iri: self.show(role, iri) for iri in iris[:SHOWN_CANDIDATES]}
+        shown = [to_ntriples(iri) + (f" ({label})" if label != name.text else "") for iri, label in labels.items()]
         more = f" and {len(iris) - len(shown):,} more" if len(iris) > len(shown) else ""
         listed = ", ".join(shown) + more
         reason = f"'{name.text}' names {len(iris):,} {role.plural}: {listed}. Write the full IRI of the one you mean"
@@ -214,7 +218,8 @@ class VocabularyResolver:
             return {term: f"'{term}'" for term in list(filter(is_literal, terms))[:SHOWN_CANDIDATES]}
         sought = local_name(name.text) if name.form is NameForm.IRI else name.text.rpartition(":")[2] or name.text
         find = lookup.index.suggest if forgiving else lookup.index.search
-        found = [(self.write(role, names.iri(match.id)), names.show(match.id)) for match in find(sought, 3)]
+        quoted = name.form is NameForm.LABEL
+        found = [(self.write(role, names.iri(match.id), quoted), names.show(match.id)) for match in find(sought, 3)]
         return {text: _with_label(text, label) for text, label in found} if len(sought) > 2 else {}
 
 

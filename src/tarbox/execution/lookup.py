@@ -34,8 +34,8 @@ class Lookup:
     >>> from tarbox.core.ids import Role
     >>> vocabulary = Vocabulary.of(["http://x.org/London", "http://x.org/Lisbon"])
     >>> lookup = Lookup(vocabulary, vocabulary.entities)
-    >>> lookup.find("London", NameSource.LOCAL), lookup.index.near("Londn")[0].name, lookup.index.search("li", 1)[0].id
-    ((1,), 'London', 0)
+    >>> lookup.find("London", NameSource.LOCAL), lookup.index.suggest("Londn", 1)[0].name
+    ((1,), 'London')
     """
 
     def __init__(self, vocabulary: Vocabulary, names: Names) -> None:
@@ -53,11 +53,13 @@ class Lookup:
 
     @cached_property
     def index(self) -> NameIndex:
-        """All names, for search; labels come before local names and synonyms where they fit as well."""
+        """All names, for search; what people read, labels and local names without one, comes before other names."""
         order = (NameSource.LABEL, NameSource.LOCAL, NameSource.SYNONYM)
         texts = [pa.array((text for text, _ in self._named(source)), pa.string()) for source in order]
         ids = [np.fromiter((row for _, row in self._named(source)), np.int32) for source in order]
         sources = np.repeat(np.arange(len(order), dtype=np.int8), [len(part) for part in ids])
+        labelled = np.isin(np.arange(len(self._names)), ids[0])
+        sources[len(ids[0]) : len(ids[0]) + len(ids[1])] = labelled[ids[1]]
         return NameIndex(pa.concat_arrays(texts), np.concatenate(ids), sources)
 
     def _table(self, source: NameSource, folded: bool) -> dict[str, list[int]]:

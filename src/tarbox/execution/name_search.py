@@ -43,11 +43,12 @@ class NameFit(IntEnum):
 
 
 class NameMatch(NamedTuple):
-    """A thing that may be meant, by one of its names."""
+    """A thing that may be meant, by one of its names; `source` is 0 for what people read, more for other names."""
 
     id: int
     name: str
     fit: NameFit
+    source: int = 0
 
 
 def fold(texts: pa.Array) -> pa.Array:
@@ -64,7 +65,7 @@ class NameIndex:
 
     >>> index = NameIndex(pa.array(["Geoffrey Hinton", "Google"]), np.array([7, 8]), np.zeros(2, np.int8))
     >>> index.search("hint", 1), index.search("hintn", 1), index.correct("hintn")
-    ([NameMatch(id=7, name='Geoffrey Hinton', fit=<NameFit.WORD: 2>)], [], (1, 'hinton'))
+    ([NameMatch(id=7, name='Geoffrey Hinton', fit=<NameFit.WORD: 2>, source=0)], [], (1, 'hinton'))
     """
 
     def __init__(self, names: pa.Array, ids: Ids, sources: NDArray[np.int8]) -> None:
@@ -183,7 +184,9 @@ class NameIndex:
                 break
             count *= 4
         return [
-            NameMatch(int(self._ids[row]), str(self._names[row].as_py()), NameFit(int(fits[row])))
+            NameMatch(
+                int(self._ids[row]), str(self._names[row].as_py()), NameFit(int(fits[row])), int(self._sources[row])
+            )
             for row in best[np.sort(first)[:limit]].tolist()
         ]
 

@@ -22,10 +22,10 @@ from tarbox.execution.kernels import (
 
 @compiled
 def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
-    """Fills the empty row `target` with the concepts of the entities in row `source`."""
+    """Fills the empty row `target` with the concepts that describe the entities in row `source`."""
     kinds, bits, late = graph.kinds, graph.kind_bits, graph.late_types
     if bits.shape[1] == 0:
-        project(graph, graph.typing + 1, space, source, target)
+        project(graph, graph.describing, space, source, target)
         return
     facts = GraphGroups(graph.starts, graph.fresh, graph.members)
     starts, fresh, members = facts
@@ -33,7 +33,7 @@ def project_types(graph: Graph, space: Space, source: int, target: int) -> None:
     states, listed, default = space.states[source], space.listed[source], space.defaults[source]
     row = SpaceRow(space.states[target], space.listed[target])
     words, met = np.zeros(bits.shape[1], np.uint64), np.zeros(len(bits), np.bool_)
-    size, relation = 0, graph.typing + 1
+    size, relation = 0, graph.describing
     for place in range(graph.entities if default else space.sizes[source]):
         node = place if default else int(listed[place])
         state = int(states[node]) ^ default

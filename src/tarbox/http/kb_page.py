@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-import numpy as np
-
 from tarbox.core.ids import Role
 from tarbox.http.settings import MOST_ANSWERS, Bounds
-from tarbox.kb.arrays import Places
-from tarbox.kb.terms import from_ntriples
 from tarbox.service.answering import Answerer
-from tarbox.service.collections import Things
 from tarbox.service.examples import examples
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.version import __version__
@@ -23,7 +18,6 @@ TOP_SHOWN: Final = 10
 def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
     """Title, counts, prefixes, the most frequent relations and concepts, examples, and this server's limits."""
     kb = answerer.kb
-    relations = np.bincount(kb.facts.relations, minlength=len(kb.relations))
     return {
         "title": kb.title,
         "model": answerer.model,
@@ -31,21 +25,13 @@ def kb_page(answerer: Answerer, bounds: Bounds) -> dict[str, Any]:
         "version": __version__,
         "counts": kb.facts.counts(),
         "prefixes": kb.resolver.prefixes,
-        "relations": _frequent(kb, Role.RELATION, kb.relations, relations),
-        "concepts": _frequent(kb, Role.CONCEPT, kb.concepts, kb.index.instances.entities_of.sizes()),
+        "relations": _frequent(kb, Role.RELATION),
+        "concepts": _frequent(kb, Role.CONCEPT),
         "examples": [asdict(example) for example in examples(kb)],
         "limits": {"query": bounds.query, "sparql": bounds.sparql, "k": MOST_ANSWERS, "seconds": bounds.seconds},
     }
 
 
-def _frequent(kb: KnowledgeBase, role: Role, things: Things, counts: Places) -> list[dict[str, Any]]:
-    rows = [int(row) for row in np.argsort(-counts, kind="stable")[:TOP_SHOWN] if counts[row]]
-    return [
-        {
-            "iri": things.at(row).iri,
-            "label": things.at(row).label,
-            "name": kb.resolver.write(role, from_ntriples(things.at(row).iri)),
-            "count": int(counts[row]),
-        }
-        for row in rows
-    ]
+def _frequent(kb: KnowledgeBase, role: Role) -> list[dict[str, Any]]:
+    found = [each for each in kb.search("", TOP_SHOWN, role) if each.count]
+    return [{"iri": each.iri, "label": each.label, "name": each.name, "count": each.count} for each in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
@@ -11,22 +11,33 @@ from typing import Any, Final, final
 import numpy as np
 
 from tarbox.core.errors import RejectedLine, SourceError
+from tarbox.kb.attributes import keep_evidence
 from tarbox.kb.closure import Hierarchy, top_concepts
 from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import Facts
 from tarbox.kb.imports import find_import
-from tarbox.kb.interpretation import KEPT, Interpretation, account, collect_names, filter_degree, judge
+from tarbox.kb.interpretation import (
+    KEPT,
+    Interpretation,
+    account,
+    collect_names,
+    filter_degree,
+    find_annotations,
+    judge,
+    type_terms,
+)
 from tarbox.kb.labels import choose_labels
 from tarbox.kb.merging import merge_same
 from tarbox.kb.namespaces import Declaration
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode, infer_for_store
-from tarbox.kb.sources import Rejection, Source
+from tarbox.kb.sources import Rejection, Source, version_of
 from tarbox.kb.staged_axioms import collect_axioms
 from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
+from tarbox.kb.term_links import link_terms
 from tarbox.kb.writing import StoreWriter, writing
 
 _MOST_REJECTED: Final = 10_000
@@ -36,7 +47,8 @@ _SALTS: Final = 3
 @final
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line.
+    """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line. `columns` are those of
+    tables (`tarbox.kb.readers.tables.parse_columns`).
 
     `seconds` is the time for each pair of classes beyond saturation (`tarbox.kb.reasoning.classification.classify`).
     """
@@ -47,6 +59,7 @@ class BuildOptions:
     base: str | None = None
     memory: int | None = None
     strict: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @final
@@ -57,12 +70,14 @@ class Journal:
     strict: bool = False
     read: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
+    notes: dict[str, int] = field(default_factory=dict)
     rejected: list[Rejection] = field(default_factory=list)
     rejections: int = 0
 
     def note(self, source: Source, piece: Piece) -> None:
         self.read[source.name] += piece.statements.num_rows + sum(piece.left_out.values())
         self.left_out.update(piece.left_out)
+        self.notes.update(piece.notes)
         for line, reason in piece.rejected:
             rejection = Rejection(source.name, line, reason)
             if self.strict:
@@ -105,6 +120,9 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
             progress.stage("interpreting")
             report = _interpret(staging, options.interpretation)
             _refuse_nothing(staging, journal, sources, report)
+            writer.annotations = find_annotations(staging, options.interpretation.annotations)
+            report["linked_terms"] = link_terms(staging) if writer.annotations else 0
+            report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
             progress.stage("sorting and encoding")
             write_tables(staging, writer)
         finally:
@@ -133,15 +151,17 @@ def _read(
     sources: Sequence[Source], staging: Staging, journal: Journal, options: BuildOptions, progress: Progress
 ) -> tuple[list[Source], dict[str, str]]:
     """Stage all sources, and the imports of theirs that are at hand; returns what was read and each import's fate."""
-    waiting, read = list(sources), list[Source]()
+    waiting, read, reading = list(sources), list[Source](), ReadOptions(options.base, sources, options.columns)
     imports: dict[str, str] = {}
+    codes = options.interpretation.evidence
     while waiting:
         for number, source in enumerate(waiting):
             progress.stage(f"reading {source.name}")
             reader = READERS[source.format]
-            for piece in reader(source, ReadOptions(options.base), lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
-                journal.note(source, piece)
-                staging.add(piece.statements, len(read) + number)
+            for piece in reader(source, reading, lambda n, s=source: progress.bytes(s, n)):  # type: ignore[misc]
+                kept = keep_evidence(piece, codes) if codes and piece.attributes.num_rows else piece
+                journal.note(source, kept)
+                staging.add(kept, len(read) + number)
         read += waiting
         staging.flush()
         waiting = _resolve_imports(staging, read, imports)
@@ -218,10 +238,15 @@ def _publish(
             "options": interpretation | {"infer": options.infer.value, "base": options.base},
             "inference": inference,
             "sources": [
-                {"name": source.path.name, "format": source.format, "statements": journal.read[source.name]}
+                {
+                    "name": source.path.name,
+                    "format": source.format,
+                    "statements": journal.read[source.name],
+                    **({"version": version} if (version := version_of(source)) else {}),
+                }
                 for source in read
             ],
-            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections},
+            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
             "rejected": [asdict(rejection) for rejection in journal.rejected],
         }
     )

@@ -79,6 +79,16 @@ class Instances:
         concepts_of = tree.close(facts.typed, facts.types, len(facts.vocabulary.entities))
         return cls(tree, concepts_of, concepts_of.transpose(size))
 
+    def describe(self, facts: Facts) -> Instances:
+        """The descriptions: an entity has, beside its own concepts, those of what annotation relations lead it to.
+
+        Without annotation relations among the facts, whose instances these are, they are the instances themselves.
+        """
+        if not facts.annotations:
+            return self
+        concepts_of = self.hierarchy.close(*facts.descriptions(), len(self.concepts_of))
+        return Instances(self.hierarchy, concepts_of, concepts_of.transpose(len(self.hierarchy)))
+
     def typed_entities(self) -> int:
         """How many entities have at least one concept."""
         return int(np.count_nonzero(self.concepts_of.sizes()))

@@ -41,6 +41,20 @@ def write_tables(staging: Staging, writer: StoreWriter) -> None:
     for name, sql in facts.items():
         batches = staging.reader(f"{sql} ORDER BY ALL")
         writer.write(name, _as_one_batch(batches, STORE_TABLES[name], writer.scratch))
+    if staging.number("SELECT count(*) FROM attribute"):
+        found = staging.reader(_attributes(facts["assertions"])).read_all()
+        encoded = [found["fact"], *(found[name].combine_chunks().dictionary_encode() for name in ("name", "value"))]
+        writer.write("attributes", pa.table(encoded, names=found.column_names).combine_chunks().to_batches())
+
+
+def _attributes(assertions: str) -> str:
+    """What is said of each assertion, by its row among them."""
+    return f"""SELECT DISTINCT row::INT AS fact, name, value FROM attribute
+        LEFT JOIN merged AS a ON s = a.id LEFT JOIN merged AS b ON o = b.id
+        JOIN entity_row AS h ON coalesce(a.kept, s) = h.id JOIN relation_row AS r ON p = r.id
+        JOIN entity_row AS t ON coalesce(b.kept, o) = t.id
+        JOIN (SELECT *, row_number() OVER (ORDER BY head, relation, tail) - 1 AS row FROM ({assertions}))
+        ON head = h.rowid AND relation = r.rowid AND tail = t.rowid ORDER BY ALL"""
 
 
 def _synonyms() -> str:

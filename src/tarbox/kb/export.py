@@ -1,4 +1,4 @@
-"""A knowledge base as N-Triples (one file, lossless) or as TSV tables (a folder)."""
+"""A knowledge base as N-Triples, Turtle or JSON-LD (one file, lossless), as TSV tables or KGX (a folder)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,54 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Role
+from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
-from tarbox.kb.namespaces import DATA_DECLARATIONS, LABEL, OWL, SKOS, SUBCLASS, TYPE
+from tarbox.kb.kgx_export import kgx_lines
+from tarbox.kb.namespaces import ANNOTATION_RELATION, DATA_DECLARATIONS, LABEL, OWL, SKOS, SUBCLASS, TYPE
 from tarbox.kb.owl_statements import StatementMaker
 from tarbox.kb.terms import literal, to_ntriples
 from tarbox.kb.vocabulary import Names
 
 _BLOCK = 1 << 18
+_RDF = (".ttl", ".jsonld")
 _CLASSES = {Role.ENTITY: "NamedIndividual", Role.CONCEPT: "Class", Role.RELATION: "ObjectProperty"}
 
 
-def export(facts: Facts, path: Path, axioms: Iterable[Axiom] = ()) -> dict[Path, int]:
-    """Write `facts` to `path`; returns the files written with their numbers of lines. Tables cannot hold axioms."""
+def export(
+    facts: Facts,
+    path: Path,
+    axioms: Iterable[Axiom] = (),
+    kgx: str | None = None,
+    attributes: FactAttributes | None = None,
+) -> dict[Path, int]:
+    """Write `facts` to `path`; returns the files written with their numbers of lines.
+
+    A folder gets tables, or KGX (`kgx` is "tsv" or "jsonl"), which alone has `attributes`. Neither holds axioms.
+    """
     suffixes = "".join(path.suffixes[-2:]).lower()
     if suffixes.endswith((".nt", ".nt.gz")):
         return {path: _write(path, write_triples(facts, axioms))}
+    if suffixes.endswith(_RDF):
+        return {path: _write(path, _serialize(write_triples(facts, axioms), path.suffix[1:]))}
     if path.suffix and not path.is_dir():
         raise ConfigError(
-            f"cannot export to {path}: name a file that ends in .nt or .nt.gz, or a folder for TSV tables."
+            f"cannot export to {path}: name a file that ends in .nt, .nt.gz, .ttl or .jsonld, or a folder for tables."
         )
     path.mkdir(parents=True, exist_ok=True)
-    return {path / name: _write(path / name, _pieces(lines)) for name, lines in _tables(facts).items()}
+    files = {name: _pieces(lines) for name, lines in _tables(facts).items()} if kgx is None else {}
+    if kgx is not None:
+        files = {f"{kind}.{kgx}": lines for kind, lines in kgx_lines(facts, attributes, kgx == "tsv").items()}
+    return {path / name: _write(path / name, pieces) for name, pieces in files.items()}
+
+
+def _serialize(pieces: Iterator[bytes], format: str) -> Iterator[bytes]:
+    """N-Triples in another syntax of RDF, whole."""
+    import pyoxigraph as ox
+
+    triples = (quad.triple for piece in pieces for quad in ox.parse(piece, format=ox.RdfFormat.N_TRIPLES))
+    yield ox.serialize(triples, format=ox.RdfFormat.from_extension(format)) or b""
+    yield b"\n"
 
 
 def write_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[bytes]:
@@ -83,6 +109,8 @@ def _ntriples(facts: Facts) -> Iterator[pa.Array]:
         subjects = terms.filter(pc.invert(pc.starts_with(terms, '"')))
         if len(subjects):
             yield _line(subjects, f"<{TYPE}>", f"<{OWL}{_CLASSES[role]}>")
+    if facts.annotations:
+        yield _line(relations.take(facts.annotations), f"<{TYPE}>", f"<{ANNOTATION_RELATION}>")
     yield from _labels(facts, names)
     if len(facts.subs):
         yield _line(concepts.take(facts.subs), f"<{SUBCLASS}>", concepts.take(facts.supers))

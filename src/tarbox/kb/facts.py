@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tarbox.kb.arrays import Flags
 from tarbox.kb.arrays import Ids as Ids  # noqa: PLC0414 - the older home of the name, exported
 from tarbox.kb.axioms import Axiom
-from tarbox.kb.rows import pair_keys
+from tarbox.kb.rows import Rows, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 
 NO_SPLIT = -1
@@ -45,7 +46,8 @@ class Facts:
     What follows from subsumption alone is not among them (see `tarbox.kb.closure`).
     Assertions `<heads[i], relations[i], tails[i]>` [A] sorted by head, relation, tail; typings (`typed[i]` is an
     instance of `types[i]`) [T] sorted; subsumptions (`subs[i]` is a subclass of `supers[i]`) [S] sorted. No
-    duplicates. `splits` [A] holds an index into `SPLITS` or `NO_SPLIT`, from a table's fourth column.
+    duplicates. `splits` [A] holds an index into `SPLITS` or `NO_SPLIT`, from a table's fourth column. `annotations` are
+    the relations, increasing, whose objects describe their subjects (ADR 50).
     """
 
     vocabulary: Vocabulary
@@ -58,6 +60,7 @@ class Facts:
     supers: Ids
     splits: NDArray[np.int8]
     inferred: Inferred | None = None
+    annotations: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -66,12 +69,14 @@ class Facts:
         assertions: Iterable[tuple[int, int, int]] = (),
         typings: Iterable[tuple[int, int]] = (),
         subsumptions: Iterable[tuple[int, int]] = (),
+        annotations: Iterable[int] = (),
     ) -> Facts:
         """Facts from tuples of ids, sorted and deduplicated; for tests and small graphs."""
         heads, relations, tails = _columns(assertions, 3)
         typed, types = _columns(typings, 2)
         subs, supers = _columns(subsumptions, 2)
-        return cls.of_columns(vocabulary, (heads, relations, tails, typed, types, subs, supers))
+        facts = cls.of_columns(vocabulary, (heads, relations, tails, typed, types, subs, supers))
+        return replace(facts, annotations=tuple(sorted(set(annotations))))
 
     @classmethod
     def of_columns(
@@ -115,6 +120,26 @@ class Facts:
         if self.inferred is None:
             return self
         return replace(self.about_individuals().with_subsumptions(~self.inferred.subsumptions), inferred=None)
+
+    def descriptions(self) -> tuple[Ids, Ids]:
+        """(entities, concepts) of the typings, and of subjects of annotation relations with the types of the objects.
+
+        These say what describes an entity as typings say what it is an instance of: before closure, in any order.
+        """
+        if not self.annotations:
+            return self.typed, self.types
+        own = np.isin(self.relations, self.annotations)
+        types = Rows.of(self.typed, self.types, len(self.vocabulary.entities), len(self.vocabulary.concepts))
+        origin, concepts = types.gather(self.tails[own])
+        return np.append(self.typed, self.heads[own][origin]), np.append(self.types, concepts)
+
+    def term_typings(self) -> Flags:
+        """[T] the typings that make a term an instance of itself, where there are annotation relations: no split and no
+        hold-out takes them away."""
+        if not self.annotations or not len(self.typed):
+            return np.zeros(len(self.typed), np.bool_)
+        names = self.vocabulary.entities.iris.take(self.typed), self.vocabulary.concepts.iris.take(self.types)
+        return np.asarray(pc.equal(*names))
 
     def counts(self) -> dict[str, int]:
         """The six counts of `kb info`."""
@@ -170,6 +195,7 @@ def join_facts(given: Facts, more: Facts, mode: str, axioms: Callable[[], tuple[
         both.supers[by_subsumption],
         both.splits[by_fact],
         Inferred(mode, axioms, *flags),
+        given.annotations,
     )
 
 

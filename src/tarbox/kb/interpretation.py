@@ -6,15 +6,18 @@ Each distinct statement gets one verdict. Those of `KEPT` make the knowledge bas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, final
 
 import pyarrow as pa
 
+from tarbox.core.errors import SourceError
+from tarbox.kb.facts import NO_SPLIT
 from tarbox.kb.namespaces import TYPE, Declaration, Meaning, declaration_of, meaning_of
 from tarbox.kb.staging import Staging
+from tarbox.kb.terms import local_name
 
 
 class Verdict(Enum):
@@ -47,19 +50,24 @@ class Verdict(Enum):
 
 
 KEPT: Final = frozenset(list(Verdict)[:11])
+_SHOWN: Final = 20
 _CODE: Final = {verdict: code for code, verdict in enumerate(Verdict)}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Interpretation:
-    """How statements are read."""
+    """How statements are read. `annotations` name the annotation relations: by IRI, local name or label; of statements
+    with an evidence code those of other codes than `evidence` are left out, where it names any.
+    """
 
     keep_literals: bool = False
     language: str = "en"
     merge_same: bool = False
     min_degree: int = 0
     core: bool = False
+    annotations: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
 
 def judge(staging: Staging, options: Interpretation) -> None:
@@ -226,6 +234,40 @@ def filter_degree(staging: Staging, least: int, core: bool) -> int:
         gone += weak
         if not weak or not core:
             return gone
+
+
+def find_annotations(staging: Staging, wanted: Iterable[str]) -> tuple[str, ...]:
+    """The IRIs of the annotation relations, sorted: those wanted, and those that the sources declare."""
+    rows = staging.execute(
+        "SELECT text, label FROM relation JOIN name USING (id) LEFT JOIN chosen USING (id) ORDER BY text"
+    ).fetchall()
+    declared = f"SELECT id FROM declared WHERE word = '{Declaration.ANNOTATION_RELATION.value}'"
+    found = {
+        iri
+        for (iri,) in staging.execute(
+            f"SELECT text FROM relation JOIN name USING (id) WHERE id IN ({declared})"
+        ).fetchall()
+    }
+    for name in wanted:
+        called = [iri for iri, _ in rows if iri == name] or [i for i, label in rows if name in (local_name(i), label)]
+        if len(called) != 1:
+            why = f"names {', '.join(called)}: give one IRI" if called else "is no relation of these sources"
+            some = ", ".join(local_name(iri) for iri, _ in rows[:_SHOWN]) or "none"
+            raise SourceError(f"--annotation {name} {why}. Relations: {some}{', ...' if len(rows) > _SHOWN else ''}.")
+        found.update(called)
+    return tuple(sorted(found))
+
+
+def type_terms(staging: Staging) -> int:
+    """Make each name that is both entity and concept an instance of itself (ADR 50); returns how many were not."""
+    typing = _CODE[Verdict.TYPING]
+    before = staging.number("SELECT count(*) FROM fact")
+    staging.execute(
+        f"""INSERT INTO fact (s, p, o, split, verdict)
+            SELECT id, term_id('{TYPE}'), id, {NO_SPLIT}, {typing} FROM entity SEMI JOIN concept USING (id)
+            WHERE id NOT IN (SELECT s FROM fact WHERE s = o AND verdict = {typing})"""
+    )
+    return staging.number("SELECT count(*) FROM fact") - before
 
 
 def account(staging: Staging) -> dict[Verdict, int]:

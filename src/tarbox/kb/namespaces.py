@@ -21,6 +21,7 @@ OBO: Final = "http://purl.obolibrary.org/obo/"
 TYPE: Final = RDF + "type"
 SUBCLASS: Final = RDFS + "subClassOf"
 LABEL: Final = RDFS + "label"
+ANNOTATION_RELATION: Final = "urn:x-tarbox:AnnotationRelation"  # ADR 50; as an export declares it
 BUILT_IN: Final = (RDF, RDFS, OWL, OIO, "http://www.w3.org/ns/shacl#", "http://www.w3.org/2003/11/swrl")
 
 
@@ -48,6 +49,7 @@ class Declaration(Enum):
     CONCEPT = "concept"
     ENTITY = "entity"
     RELATION = "relation"
+    ANNOTATION_RELATION = "annotation relation"
     DATA_PROPERTY = "data property"
     ANNOTATION_PROPERTY = "annotation property"
     ONTOLOGY = "ontology"
@@ -102,6 +104,7 @@ METACLASSES: Final[dict[str, Declaration]] = {
     OWL + "ReflexiveProperty": Declaration.RELATION,
     OWL + "IrreflexiveProperty": Declaration.RELATION,
     OWL + "InverseFunctionalProperty": Declaration.RELATION,
+    ANNOTATION_RELATION: Declaration.ANNOTATION_RELATION,
     OWL + "DatatypeProperty": Declaration.DATA_PROPERTY,
     OWL + "AnnotationProperty": Declaration.ANNOTATION_PROPERTY,
     OWL + "OntologyProperty": Declaration.ANNOTATION_PROPERTY,

@@ -23,15 +23,20 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "turtle": (".ttl", ".turtle"),
     "trig": (".trig",),
     "rdfxml": (".rdf",),
+    "jsonld": (".jsonld",),
     "functional": (".ofn", ".fss"),
     "owlxml": (".owx",),
     "manchester": (".omn",),
     "obo": (".obo",),
     "tsv": (".tsv",),
     "csv": (".csv",),
+    "kgx": (),  # .tsv: told by its header
+    "kgx-jsonl": (),  # .jsonl: told by its first line
     "gaf": (".gaf",),
     "hpoa": (".hpoa",),
     "hpo-genes": (),  # .txt: told by its header
+    "hpo-diseases": (),
+    "hgnc": (),
     "yago4-class": (),  # the dumps behind the presets yago4 and dbpedia: never guessed
     "yago4-facts": (),
     "yago4-types": (),
@@ -40,7 +45,7 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "dbpedia-types": (),
 }
 COMPRESSIONS: Final = (".gz", ".bz2", ".xz", ".zst")
-_AMBIGUOUS: Final = (".owl", ".xml", ".txt", ".ttl", "")  # the content decides
+_AMBIGUOUS: Final = (".owl", ".xml", ".txt", ".ttl", ".json", ".jsonl", "")  # the content decides
 _HEAD: Final = 1 << 16
 _PART: Final = 1 << 16
 _LINE_OF_TRIPLE = re.compile(rb'\s*(?:<[^<>"\s]*>|_:\S+)\s+<[^<>"\s]*>\s+\S.*\.\s*(?:#.*)?')
@@ -53,7 +58,18 @@ _SIGNS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (  # tried in this or
     ("turtle", re.compile(rb"^\s*(?:@prefix|@base|PREFIX\s|BASE\s)", re.M | re.I)),
     ("gaf", re.compile(rb"\A!gaf-version:")),
     ("hpo-genes", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\thpo_id\t")),
+    ("hpo-diseases", re.compile(rb"\A#?ncbi_gene_id\tgene_symbol\tassociation_type\t")),
+    ("hgnc", re.compile(rb"\A[^\n]*\bsymbol\t[^\n]*\bprev_symbol\t")),
+    ("jsonld", re.compile(rb'\A\s*[{\[](?s:.*)"@(?:context|graph|id)"')),
+    ("kgx-jsonl", re.compile(rb'\A\s*\{[^\n]*"(?:predicate|category)"\s*:')),
     ("tsv", re.compile(rb"\A[^\n]+\t[^\n]+")),
+)
+
+_VERSION: Final = re.compile(  # OBO; GAF; the tables of HPO; OWL as RDF/XML, as Turtle, in functional syntax
+    rb"^(?:data-version|!date-generated|!Generated|#version|#date):[ \t]*(\S[^\r\n]*?)[ \t]*\r?$"
+    rb'|<owl:version(?:IRI\s[^>]*resource="|Info[^>]*>)([^"<]+)|owl:version(?:IRI\s+<|Info\s+")([^">]+)'
+    rb"|^Ontology\(<[^>]*>\s*<([^>]+)>",
+    re.M,
 )
 
 
@@ -222,11 +238,25 @@ def detect_format(path: Path) -> str | None:
     """The format by suffix, or by content where the suffix does not decide."""
     suffix = bare_suffix(path)
     by_suffix = next((name for name, suffixes in FORMATS.items() if suffix in suffixes), None)
-    if suffix not in _AMBIGUOUS:
+    if suffix not in (*_AMBIGUOUS, ".tsv"):
         return by_suffix
     with ForgivingStream(path) as stream:
         head = stream.read(_HEAD)
-    return _by_content(head) or by_suffix
+    found = by_suffix if suffix == ".tsv" else _by_content(head) or by_suffix
+    return "kgx" if found == "tsv" and _is_kgx(head) else found
+
+
+def _is_kgx(head: bytes) -> bool:
+    """Whether a table has the columns of KGX's nodes, or those of its edges and more."""
+    columns = set(head.partition(b"\n")[0].decode(errors="replace").strip().split("\t"))
+    return columns >= {"id", "category"} or (columns > {"subject", "predicate", "object"} and "split" not in columns)
+
+
+def version_of(source: Source) -> str | None:
+    """The version that a file states at its beginning."""
+    with source.open() as stream:
+        found = _VERSION.search(stream.read(_HEAD))
+    return next((part for part in found.groups() if part), b"").decode(errors="replace") if found else None
 
 
 def _by_content(head: bytes) -> str | None:

@@ -2,25 +2,30 @@
 
 Asserted facts are divided, never what follows from them: each graph is closed on its own, and what the axioms imply is
 inferred again from it alone, so that nothing held out can be deduced from what was not. Typings that another typing of
-the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole. Every entity,
-relation and concept keeps a fact in the training graph.
+the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole, and so do the
+typings of terms to themselves (ADR 50). Every entity, relation and concept keeps a fact in the training graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tarbox.core.errors import BenchmarkError
+from tarbox.core.ids import Role
 from tarbox.kb.arrays import Ids
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
 from tarbox.kb.reasoning.inference import infer_again
+from tarbox.kb.statistics import degrees
+from tarbox.kb.vocabulary import Names
 
 HELD_OUT: Final = 0.05
 """The share of the facts held out for each of validation and test; the paper's for both together."""
@@ -65,6 +70,28 @@ class Split:
         return self.stages["test"].facts
 
 
+def keep_connected(facts: Facts, least: int) -> Facts:
+    """The facts among entities with at least so many assertions, counted once; the others are no longer names."""
+    keep = degrees(facts) >= least
+    kept = facts.with_assertions(keep[facts.heads] & keep[facts.tails]).with_typings(keep[facts.typed])
+    number = (np.cumsum(keep) - 1).astype(np.int32)
+    names, called = facts.vocabulary.entities, facts.vocabulary.synonyms
+    of_entities = np.asarray(pc.equal(called["role"], Role.ENTITY.value))
+    ids = called["id"].to_numpy().copy()
+    ids[of_entities] = np.where(keep, number, NOBODY)[ids[of_entities]]
+    synonyms = called.set_column(1, called.schema.field("id"), pa.array(ids, pa.int32())).filter(
+        pa.array(ids != NOBODY)
+    )
+    entities = Names(Role.ENTITY, names.iris.filter(pa.array(keep)), names.labels.filter(pa.array(keep)))
+    return replace(
+        kept,
+        vocabulary=replace(facts.vocabulary, entities=entities, synonyms=synonyms),
+        heads=number[kept.heads],
+        tails=number[kept.tails],
+        typed=number[kept.typed],
+    )
+
+
 def split_honestly(facts: Facts, seed: int, by: SplitBy = SplitBy.RANDOM) -> Split:
     """90/5/5: the graphs of train, valid and test, each with all facts of those before it (docs/benchmarks.md).
 
@@ -103,6 +130,7 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     connected[asserted.tails[kept]] = True
     typed = np.where(connected[asserted.typed], NOBODY, asserted.typed)
     typings = _keep_names(np.stack([typed, asserted.types + entities], axis=1), share, random)
+    typings |= asserted.term_typings()
     return infer_again(asserted.with_assertions(kept).with_typings(typings))
 
 
@@ -159,7 +187,9 @@ def _divide_typings(facts: Facts, assertions: Parts, random: np.random.Generator
     connected[facts.heads[assertions == 0]] = True
     connected[facts.tails[assertions == 0]] = True
     typed = np.where(connected[facts.typed], NOBODY, facts.typed)
-    return _divide(np.stack([typed, facts.types + entities], axis=1), parts, random)
+    free, divided = ~facts.term_typings(), np.zeros(len(typed), np.int8)
+    divided[free] = _divide(np.stack([typed, facts.types + entities], axis=1)[free], parts, random)
+    return divided
 
 
 def _divide(names: Ids, parts: int, random: np.random.Generator) -> Parts:

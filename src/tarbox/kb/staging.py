@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tarbox.core.errors import ConfigError, MissingDependency
-from tarbox.kb.statements import STATEMENTS
+from tarbox.kb.statements import STATEMENTS, Piece
 
 _FLUSH_ROWS: Final = 1_000_000  # many at once: a term that recurs is then staged once
 _UNITS: Final = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -59,7 +59,9 @@ class Staging:
         )
         self.execute("CREATE TABLE statement (s UBIGINT, p UBIGINT, o UBIGINT, split TINYINT)")
         self.execute("CREATE TABLE term (id UBIGINT, text VARCHAR)")
+        self.execute("CREATE TABLE attribute (s UBIGINT, p UBIGINT, o UBIGINT, name VARCHAR, value VARCHAR)")
         self._waiting: list[pa.RecordBatch] = []
+        self._said: list[pa.Table] = []
         self._rows = 0
 
     def execute(self, sql: str, parameters: list[Any] | None = None) -> Any:
@@ -67,7 +69,7 @@ class Staging:
 
     def number(self, sql: str) -> int:
         """The single number that `sql` selects."""
-        return int(self.execute(sql).fetchone()[0] or 0)
+        return int(self.execute(sql).fetchall()[0][0] or 0)
 
     def table(self, name: str, rows: pa.Table) -> None:
         """Make `rows` a table of the database."""
@@ -75,8 +77,9 @@ class Staging:
         self.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming")
         self._database.unregister("incoming")
 
-    def add(self, statements: pa.RecordBatch | pa.Table, source: int) -> None:
+    def add(self, piece: Piece, source: int) -> None:
         """Take in a block of statements; a blank node is known in its own source only."""
+        statements = piece.statements
         for place in (0, 2):
             blank = pc.starts_with(statements.column(place), "_:")
             if pc.any(blank).as_py():
@@ -85,6 +88,9 @@ class Staging:
                 statements = statements.set_column(place, STATEMENTS.field(place), terms)
         self._waiting += statements.to_batches() if isinstance(statements, pa.Table) else [statements]
         self._rows += statements.num_rows
+        if piece.attributes.num_rows:
+            said = statements.take(piece.attributes.column("row")).columns[:3]
+            self._said.append(pa.table([*said, *piece.attributes.columns[1:]], names=["s", "p", "o", "name", "value"]))
         if self._rows >= _FLUSH_ROWS:
             self.flush()
 
@@ -101,7 +107,11 @@ class Staging:
                  (SELECT subject FROM incoming UNION SELECT object FROM incoming))"""
         )
         self._database.unregister("incoming")
-        self._waiting, self._rows = [], 0
+        if self._said:
+            self._database.register("incoming", pa.concat_tables(self._said))
+            self.execute("INSERT INTO attribute SELECT term_id(s), term_id(p), term_id(o), name, value FROM incoming")
+            self._database.unregister("incoming")
+        self._waiting, self._rows, self._said = [], 0, []
 
     def close_terms(self) -> None:
         """Make `term` a table of distinct terms."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import pyarrow as pa
 
@@ -19,15 +19,24 @@ from tarbox.kb.terms import URN
 STATEMENTS = pa.schema(
     [("subject", pa.string()), ("predicate", pa.string()), ("object", pa.string()), ("split", pa.int8())]
 )
+ATTRIBUTES = pa.schema([("row", pa.int32()), ("name", pa.string()), ("value", pa.string())])
 STATEMENT_BLOCK = 1 << 16
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """`base` resolves relative IRIs in RDF and is put before the ids of tables."""
+    """`base` resolves relative IRIs in RDF and is put before the ids of tables.
+
+    `columns` says which columns of tables with a header mean what (`tarbox.kb.readers.tables`).
+    `sources` are all that one build reads, where a file means what another says; `shared` keeps what readers have found
+    out about all of them, by its type.
+    """
 
     base: str | None = None
+    sources: Sequence[Source] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    shared: dict[type, Any] = field(default_factory=dict, compare=False)
 
     @property
     def table_base(self) -> str:
@@ -39,12 +48,15 @@ class ReadOptions:
 class Piece:
     """A block of statements with what could not be read (line, reason) and what has no place in the model.
 
-    `statements` is an Arrow record batch, or a table of several.
+    `statements` is an Arrow record batch, or a table of several. `attributes` say more of some of its rows; `notes` are
+    numbers worth telling about all sources.
     """
 
     statements: pa.RecordBatch | pa.Table
     rejected: Sequence[tuple[int, str]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    attributes: pa.RecordBatch = field(default_factory=lambda: attribute_rows(()))
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Reader(Protocol):
@@ -64,6 +76,12 @@ def batch(subjects: Sequence[str], predicates: Sequence[str], objects: Sequence[
         ],
         schema=STATEMENTS,
     )
+
+
+def attribute_rows(rows: Iterable[tuple[int, str, str]]) -> pa.RecordBatch:
+    """(row of the statement, name, value) as a block."""
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, ATTRIBUTES, strict=True)], schema=ATTRIBUTES)
 
 
 NOTHING = batch([], [], [])

@@ -13,6 +13,7 @@ from tarbox.kb.arrays import Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import KINDS, Facts
 from tarbox.kb.store import Manifest, Store
+from tarbox.kb.terms import local_name
 
 _SHOWN = 5
 
@@ -34,6 +35,7 @@ class StoreSummary:
         return {
             "counts": self.manifest["counts"],
             "axioms": self.manifest.get("axioms", {}),
+            "annotations": self.manifest.get("annotations", []),
             "content_hash": self.manifest["content_hash"],
             "vocabulary_hash": self.manifest["vocabulary_hash"],
             "rejected": self.manifest["rejected"],
@@ -60,6 +62,8 @@ class StoreSummary:
         if axioms:
             kinds = ", ".join(f"{kind} {number:,}" for kind, number in axioms.items())
             yield "axioms", f"{sum(axioms.values()):,}: {kinds}"
+        if self.manifest.get("annotations"):
+            yield "annotation relations", ", ".join(local_name(iri) for iri in self.manifest["annotations"])
         for name, number in self.closure.items():
             yield f"{name} under closure", f"{number:,}"
         yield "assertions per entity", _spread(self.degree)
@@ -72,7 +76,8 @@ class StoreSummary:
         if rejected:
             yield "rejected lines", f"{rejected:,}"
         for source in self.manifest["sources"]:
-            yield "source", f"{source['name']} ({source['format']}, {source['statements']:,} statements)"
+            version = f", version {source['version']}" if "version" in source else ""
+            yield "source", f"{source['name']} ({source['format']}, {source['statements']:,} statements{version})"
         yield "content hash", self.manifest["content_hash"]
 
 
@@ -92,6 +97,7 @@ def summarise(store: Store) -> StoreSummary:
     facts = store.facts
     vocabulary = facts.vocabulary
     instances = Instances.of(facts)
+    descriptions = instances.describe(facts)
     tree, degree, sizes = instances.hierarchy, degrees(facts), instances.entities_of.sizes()
     relations = np.bincount(facts.relations, minlength=len(vocabulary.relations))
     return StoreSummary(
@@ -100,6 +106,7 @@ def summarise(store: Store) -> StoreSummary:
             "typings": len(instances.concepts_of.columns),
             "subsumptions": len(tree.ancestors.columns) - len(tree),
             "typed entities": instances.typed_entities(),
+            **({} if descriptions is instances else {"descriptions": len(descriptions.concepts_of.columns)}),
         },
         _quantiles(degree),
         _quantiles(tree.depth),

@@ -12,9 +12,9 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from tarbox.core.errors import StoreDamaged, StoreMissing, StoreVersion
 from tarbox.core.ids import Role
+from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom, read_axioms
 from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
@@ -52,6 +53,12 @@ INFERRED_TABLES: Final[Mapping[str, pa.Schema]] = {
     "inferred_subsumptions": STORE_TABLES["subsumptions"],
 }
 """What follows from the axioms, in the same columns; all of them or none are there."""
+ATTRIBUTE_TABLE: Final[Mapping[str, pa.Schema]] = {
+    "attributes": pa.schema(
+        [("fact", _ID), *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("name", "value"))]
+    )
+}
+"""What is said of assertions, by their row; not there where no source says anything."""
 Manifest = dict[str, Any]
 
 
@@ -68,6 +75,16 @@ class Store:
     def vocabulary_hash(self) -> str:
         """The hash that ties runs and benchmarks to the ids of this store."""
         return str(self.manifest["vocabulary_hash"])
+
+    @property
+    def attributes(self) -> FactAttributes:
+        """What is said of the asserted facts; mapped into memory when it is asked for."""
+        files = {name: self.path / entry["name"] for name, entry in self.manifest["files"].items()}
+        (name, schema), given = next(iter(ATTRIBUTE_TABLE.items())), _map_table(files["assertions"])
+        table = _map_table(files[name]) if name in files else schema.empty_table()
+        names, values = (table[column].combine_chunks() for column in schema.names[1:])
+        heads, relations, tails = (_numbers(given, column) for column in given.column_names[:3])
+        return FactAttributes(heads, relations, tails, _numbers(table, "fact"), names, values)
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""
@@ -148,7 +165,8 @@ def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
                         "Build the store again."
                     )
         files = {name: folder / entry["name"] for name, entry in entries.items()}
-        return map_facts(files, str(manifest.get("inference", {}).get("mode", "none")))
+        mode = str(manifest.get("inference", {}).get("mode", "none"))
+        return map_facts(files, mode, manifest.get("annotations", ()))
     except FileNotFoundError:
         return None
 
@@ -162,15 +180,18 @@ def read_axiom_file(file: Path) -> tuple[Axiom, ...]:
     return tuple(read_axioms(gzip.decompress(file.read_bytes()).decode()))
 
 
-def map_facts(files: Mapping[str, Path], mode: str = "none") -> Facts:
+def map_facts(files: Mapping[str, Path], mode: str = "none", annotations: Iterable[str] = ()) -> Facts:
     """The facts in these files, memory-mapped and not verified: those of `STORE_TABLES`, and the inferred ones.
 
-    What was inferred, in this `mode`, is merged with the rest; that copies the columns.
+    What was inferred, in this `mode`, is merged with the rest; that copies the columns. `annotations` are the IRIs of
+    annotation relations.
     """
     tables = {name: _map_table(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
     facts = Facts.of_columns(vocabulary, _columns(tables, ""), _numbers(tables["assertions"], "split"))
+    ids = (vocabulary.relations.find(iri) for iri in annotations)
+    facts = replace(facts, annotations=tuple(sorted(number for number in ids if number is not None)))
     if not set(INFERRED_TABLES) <= set(files):
         return facts
     columns = _columns({name: _map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")

@@ -23,6 +23,7 @@ from tarbox.core.ids import Role
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
+    ATTRIBUTE_TABLE,
     AXIOMS,
     INDEX,
     INFERRED_TABLES,
@@ -43,11 +44,15 @@ _BLOCK = 1 << 20
 
 @final
 class StoreWriter:
-    """Collects the tables of a store in a scratch folder beside its place, then publishes them at once."""
+    """Collects the tables of a store in a scratch folder beside its place, then publishes them at once.
+
+    `annotations` are the IRIs of its annotation relations, sorted; whoever writes sets them.
+    """
 
     def __init__(self, path: Path, scratch: Path) -> None:
         self.path = path
         self.scratch = scratch
+        self.annotations: tuple[str, ...] = ()
         self._hashes: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()
@@ -55,7 +60,7 @@ class StoreWriter:
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write one table of the store; its rows come in the order in which they are stored."""
-        schema = {**STORE_TABLES, **INFERRED_TABLES}[name]
+        schema = {**STORE_TABLES, **INFERRED_TABLES, **ATTRIBUTE_TABLE}[name]
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write(batch.cast(schema))
@@ -92,7 +97,7 @@ class StoreWriter:
 
     def facts(self, mode: str = "none") -> Facts:
         """The tables written so far, before they are published; `mode` as of `map_facts`."""
-        return map_facts({name: self._file(name) for name in self._hashes}, mode)
+        return map_facts({name: self._file(name) for name in self._hashes}, mode, self.annotations)
 
     def axioms(self) -> tuple[Axiom, ...]:
         return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()
@@ -109,13 +114,15 @@ class StoreWriter:
             _sync(file)
             file.replace(self.path / target)
             files[name] = {"name": target, "checksum": found, "bytes": size}
-        everything = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
+        parts = [f"{name} {self._hashes[name]}" for name in sorted(self._hashes)]
+        everything = "\n".join([*parts, *(f"annotation {iri}" for iri in self.annotations)])
         manifest: Manifest = {
             **details,
             "format": STORE_FORMAT,
             "version": STORE_VERSION,
             "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
             **({AXIOMS: dict(sorted(self._kinds.items()))} if self._kinds else {}),
+            **({"annotations": list(self.annotations)} if self.annotations else {}),
             "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
             "vocabulary_hash": self._vocabulary.hexdigest(),
             "files": files,
@@ -175,6 +182,7 @@ def write_store(
         "subsumptions": [facts.subs, facts.supers],
     }
     with writing(path) as writer:
+        writer.annotations = tuple(vocabulary.relations.iri(relation) for relation in facts.annotations)
         for name, arrays in columns.items():
             table = pa.table(arrays, names=STORE_TABLES[name].names)
             writer.write(name, table.combine_chunks().to_batches())
@@ -189,6 +197,8 @@ def content_hash(table: pa.Table) -> str:
     for column in table.columns:
         for start in range(0, len(column), _BLOCK):
             block = column.slice(start, _BLOCK).combine_chunks()
+            if pa.types.is_dictionary(block.type):
+                block = block.dictionary_decode()
             if pa.types.is_string(block.type):
                 lengths = pc.fill_null(pc.binary_length(block), -1)
                 digest.update(np.ascontiguousarray(lengths.to_numpy(zero_copy_only=False)).data)

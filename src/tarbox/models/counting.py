@@ -1,6 +1,6 @@
 """Counting: the baseline that stands beside every number (docs/benchmarks.md).
 
-Score = the number of training-graph answers that are (instances of) the candidate, plus prior / max(prior)
+Score = the number of training-graph answers that are the candidate, or that it describes, plus prior / max(prior)
 (`tarbox.models.priors`). At entity level an answer counts 1.
 """
 
@@ -63,7 +63,7 @@ class Counting(Learner):
     @classmethod
     def from_facts(cls, facts: Facts) -> Counting:
         index = Index.of(facts)
-        return cls(index, {level: Priors.of(facts, index.instances, level) for level in Level})
+        return cls(index, {level: Priors.of(index, level) for level in Level})
 
     def candidates(self, level: Level) -> int:
         return {Level.ENTITY: self.index.entities, Level.CONCEPT: self.index.concepts}[level]
@@ -73,10 +73,10 @@ class Counting(Learner):
 
     def score(self, shape: Query, ids: Ids, level: Level) -> Doubles:
         """[B, candidates] in double precision: a prior must still tell candidates with equal counts apart."""
-        entities, concepts, instances = answer_rows(shape, ids, self.index)
+        entities, concepts, described = answer_rows(shape, ids, self.index)
         answers, counts = {
             Level.ENTITY: (entities, np.ones(len(entities.columns))),
-            Level.CONCEPT: (concepts, instances.astype(np.float64)),
+            Level.CONCEPT: (concepts, described.astype(np.float64)),
         }[level]
         scores = self.priors[level].relative(shape, ids)
         rows, columns = answers.coordinates()

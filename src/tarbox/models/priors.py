@@ -1,8 +1,8 @@
 """How often candidates stand where the answers of a query stand: the prior of counting (docs/benchmarks.md).
 
 The prior of a candidate is its frequency at the end of the query's last relation: in how many assertions of that
-relation the candidate, or for a concept an instance of it under closure, stands where the answers stand. Over `and`
-priors are multiplied, over `or` added; negated branches and data ranges are ignored. It is one more algebra for the one
+relation the candidate, or for a concept an entity that it describes, stands where the answers stand. Over `and` priors
+are multiplied, over `or` added; negated branches and data ranges are ignored. It is one more algebra for the one
 interpreter.
 """
 
@@ -16,11 +16,10 @@ from typing import Final, final
 import numpy as np
 
 from tarbox.core.ids import Level
+from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import EVERYTHING
-from tarbox.kb.arrays import Doubles, Ids
-from tarbox.kb.closure import Instances
-from tarbox.kb.facts import Facts
+from tarbox.kb.arrays import Doubles, Ids, Places
 from tarbox.query.algebra import DataRange, Direction, Query, slots
 
 _GREATEST: Final = 1e150
@@ -33,16 +32,14 @@ class Priors:
     """The frequencies of candidates of one level, counted when a relation is asked for."""
 
     level: Level
-    facts: Facts
-    instances: Instances
+    index: Index
     width: int
     counted: dict[int, tuple[Ids, Doubles]] = field(default_factory=dict, repr=False, compare=False)
     """The candidates of the directed relations that were asked for, and how often each occurs."""
 
     @classmethod
-    def of(cls, facts: Facts, instances: Instances, level: Level) -> Priors:
-        width = len(instances.concepts_of) if level is Level.ENTITY else len(instances.hierarchy)
-        return cls(level, facts, instances, width)
+    def of(cls, index: Index, level: Level) -> Priors:
+        return cls(level, index, index.entities if level is Level.ENTITY else index.concepts)
 
     def frequencies(self, shape: Query, ids: Ids) -> Doubles | None:
         """[B, N] the priors of all candidates of queries of one shape; None where every branch is negated."""
@@ -69,19 +66,26 @@ class Priors:
     def _count(self, directed: int) -> tuple[Ids, Doubles]:
         """Of one directed relation, once; threads that ask at the same time find the same."""
         if directed not in self.counted:
-            ends = (self.facts.heads if directed % 2 == 0 else self.facts.tails)[self.facts.relations == directed // 2]
-            reached = ends if self.level is Level.ENTITY else self.instances.concepts_of.gather(ends)[1]
-            counts = np.bincount(reached, minlength=self.width)
+            facts = self.index.facts
+            ends = (facts.heads if directed % 2 == 0 else facts.tails)[facts.relations == directed // 2]
+            counts = self._sum(*np.unique(ends, return_counts=True))
             candidates = np.flatnonzero(counts).astype(np.int32)
-            self.counted[directed] = candidates, counts[candidates].astype(np.float64)
+            self.counted[directed] = candidates, counts[candidates]
         return self.counted[directed]
+
+    def _sum(self, entities: Ids, times: Places) -> Doubles:
+        """[N] how often the candidates occur where each of some distinct entities does so often."""
+        if self.level is Level.ENTITY:
+            return np.bincount(entities, times, self.width).astype(np.float64)
+        origin, concepts = self.index.descriptions.concepts_of.gather(entities)
+        return np.bincount(concepts, times[origin], self.width).astype(np.float64)
 
     def of_entities(self, ids: Ids) -> Doubles:
         found = np.zeros((len(ids), self.width))
         if self.level is Level.ENTITY:
             found[np.arange(len(ids)), ids] = 1.0
         else:
-            origin, concepts = self.instances.concepts_of.gather(ids)
+            origin, concepts = self.index.descriptions.concepts_of.gather(ids)
             found[origin, concepts] = 1.0
         return found
 
@@ -90,9 +94,8 @@ class Priors:
         found = np.ones((len(ids), self.width))
         for row, concept in enumerate(ids.tolist()):
             if concept != EVERYTHING:
-                members = self.instances.entities_of[concept]
-                reached = members if self.level is Level.ENTITY else self.instances.concepts_of.gather(members)[1]
-                found[row] = np.bincount(reached, minlength=self.width)
+                members = self.index.instances.entities_of[concept]
+                found[row] = self._sum(members, np.ones(len(members), np.int64))
         return found
 
 

@@ -52,7 +52,7 @@ class Prediction:
 
     `entities` [B, E] are the probabilities of all entities. `concepts` has, by query, the concepts with any evidence
     and their probabilities; all others have 0. A concept's is never below a sub-concept's. `expected`, at the same
-    places, is how many answers, each counted by its probability, are instances of the concept. What is known stands
+    places, is how many answers, each counted by its probability, the concept describes. What is known stands
     beside: the entities and the concepts by query, and for each concept how many of the entities it has.
 
     An answer that is known has probability 1, unless it follows from a `not` that the model doubts: then it has what

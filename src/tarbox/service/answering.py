@@ -133,7 +133,8 @@ def warm_up(answerer: Answerer) -> None:
         question = Question(Entity(kb.facts.vocabulary.entities.iri(0)), 1)
         answerer.answer_many([question])
         answerer.answer_many([question, question])
-    kb.search("warm-up", 1)
+    for text in ("", "warm-up"):  # what has an answer, and what is looked for among misspelled names
+        kb.search(text, 1)
 
 
 def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:

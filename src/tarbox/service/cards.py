@@ -48,7 +48,7 @@ class FactGroup:
 @final
 @dataclass(frozen=True, slots=True)
 class EntityCard:
-    """An entity. `types` are all its concepts, those of the fewest instances first. `predicted_outgoing` and
+    """An entity. `types` are its concepts, those of the fewest instances first. `predicted_outgoing` and
     `predicted_incoming` are what a run predicts, where that was asked for."""
 
     iri: str
@@ -56,6 +56,7 @@ class EntityCard:
     name: str
     synonyms: tuple[str, ...]
     count: int
+    type_count: int
     types: tuple[CardItem, ...]
     outgoing: tuple[FactGroup, ...]
     incoming: tuple[FactGroup, ...]
@@ -66,12 +67,14 @@ class EntityCard:
 @final
 @dataclass(frozen=True, slots=True)
 class ConceptLine:
-    """A concept in a list: how many instances it has under closure, and how many concepts directly below it."""
+    """A concept in a list: how many instances it has under closure, how many entities it describes (these, and those
+    that annotation relations lead to one of them), and how many concepts are directly below it."""
 
     iri: str
     label: str
     name: str
     count: int
+    described: int
     children: int
 
 
@@ -86,6 +89,7 @@ class ConceptCard:
     name: str
     synonyms: tuple[str, ...]
     count: int
+    described: int
     specificity: float
     parents: tuple[ConceptLine, ...]
     children: tuple[ConceptLine, ...]
@@ -116,11 +120,8 @@ class RelationLine:
 @final
 @dataclass(frozen=True, slots=True)
 class RelationFact:
-    """A fact, with its attributes."""
-
     subject: CardItem
-    object: CardItem
-    attributes: dict[str, tuple[str, ...]]
+    object: FactValue
 
 
 @final

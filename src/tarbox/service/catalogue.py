@@ -69,12 +69,14 @@ class Catalogue:
         wanted = None if relation is None else kb.relations.id(relation)
         groups = {way: tuple(self._groups(row, way, page, wanted)) for way in Direction}
         guesses = self._guess(row, page.limit) if predicted and self._answerer.model else {}
-        types = kb.instances.concepts_of[row]
+        types = kb.index.instances.concepts_of[row]
+        types = types[np.argsort(self._sizes[types], kind="stable")]
         return EntityCard(
             *self._names(Role.ENTITY, row),
             kb.facts.vocabulary.synonyms_of(Role.ENTITY, row),
             int(kb.uses[Role.ENTITY][row]),
-            tuple(self._item(Role.CONCEPT, each) for each in types[np.argsort(self._sizes[types], kind="stable")]),
+            len(types),
+            tuple(self._item(Role.CONCEPT, each) for each in page.of(types)),
             groups[Direction.FORWARD],
             groups[Direction.INVERSE],
             tuple(guesses.get(Direction.FORWARD, ())),
@@ -85,14 +87,15 @@ class Catalogue:
         """The card of a concept, with a page of its children and one of its instances."""
         kb, row = self.kb, self.kb.concepts.id(name)
         tree, children = self._tree, self._children[row]
-        members = self._by_use(Role.ENTITY, kb.instances.entities_of[row])
+        members = self._by_use(Role.ENTITY, kb.index.instances.entities_of[row])
         guesses = self._answerer.members(kb.concepts.at(row).iri, page.limit) if self._answerer.model else []
         alike = [each for each in tree.equivalents(row).tolist() if each != row]
         return ConceptCard(
             *self._names(Role.CONCEPT, row),
             kb.facts.vocabulary.synonyms_of(Role.CONCEPT, row),
+            len(kb.index.instances.entities_of[row]),
             int(self._sizes[row]),
-            float(kb.instances.specificity()[row]),
+            float(kb.index.descriptions.specificity()[row]),
             self._lines([each for each in tree.parents[row].tolist() if each != row]),
             self._lines(page.of(self._by_use(Role.CONCEPT, children))),
             len(children),
@@ -111,11 +114,7 @@ class Catalogue:
             self._relation(2 * row + 1),
             kb.facts.vocabulary.synonyms_of(Role.RELATION, row),
             tuple(
-                RelationFact(
-                    self._item(Role.ENTITY, head),
-                    self._item(Role.ENTITY, tail),
-                    self._attributes(head, tail, 2 * row + 1),
-                )
+                RelationFact(self._item(Role.ENTITY, head), self._value(head, tail, 2 * row + 1))
                 for head, tail in pairs
             ),
         )
@@ -135,7 +134,7 @@ class Catalogue:
             rows = self._by_use(Role.RELATION, np.arange(len(self.kb.relations)))
             return RelationList(len(rows), tuple(self._relation(2 * row + 1) for row in page.of(rows)))
         graph = self.kb.index.graph
-        members = self.kb.instances.entities_of[self.kb.concepts.id(concept)]
+        members = self.kb.index.instances.entities_of[self.kb.concepts.id(concept)]
         _, places = ranges(graph.node_starts[members], graph.node_starts[members + 1] - graph.node_starts[members])
         places = places[graph.node_relations[places] < graph.typing]
         ways, groups = graph.node_relations[places], graph.node_groups[places]
@@ -166,7 +165,7 @@ class Catalogue:
 
     def _typical(self, entities: Ids | Places) -> Iterator[CardItem]:
         """The concepts of the most of some entities, without those that have hardly more than one below them."""
-        _, inside = self.kb.instances.concepts_of.gather(entities)
+        _, inside = self.kb.index.instances.concepts_of.gather(entities)
         counts = np.bincount(inside, minlength=len(self.kb.concepts))
         found = np.flatnonzero(counts)
         best = found[np.lexsort((self._sizes[found], -counts[found]))][:_WEIGHED]
@@ -189,14 +188,8 @@ class Catalogue:
                 continue
             if wanted is None or directed // 2 == wanted:
                 members = self._by_use(Role.ENTITY, graph.members[graph.starts[group] : graph.starts[group] + count])
-                values = [
-                    FactValue(
-                        *self._names(Role.ENTITY, each),
-                        attributes=self._attributes(entity, each, directed),
-                    )
-                    for each in page.of(members)
-                ]
-                yield FactGroup(self._item(Role.RELATION, directed // 2), count, tuple(values))
+                values = tuple(self._value(entity, each, directed) for each in page.of(members))
+                yield FactGroup(self._item(Role.RELATION, directed // 2), count, values)
 
     def _guess(self, entity: int, limit: int) -> dict[Direction, list[FactGroup]]:
         """What a model predicts of an entity: the likeliest values of each relation, both ways."""
@@ -225,7 +218,7 @@ class Catalogue:
 
     @property
     def _tree(self) -> Hierarchy:
-        return self.kb.instances.hierarchy
+        return self.kb.index.instances.hierarchy
 
     @cached_property
     def _children(self) -> Rows:
@@ -253,13 +246,20 @@ class Catalogue:
     def _item(self, role: Role, row: int, count: int | None = None) -> CardItem:
         return CardItem(*self._names(role, row), int(self.kb.uses[role][row]) if count is None else count)
 
-    def _attributes(self, near: int, far: int, way: int) -> dict[str, tuple[str, ...]]:
-        """What is said of the fact of a directed relation."""
-        del near, far, way
-        return {}
+    def _value(self, near: int, far: int, way: int) -> FactValue:
+        """The far end of the fact of a directed relation."""
+        said, (head, tail) = self.kb.attributes, (near, far) if way % 2 else (far, near)
+        return FactValue(
+            *self._names(Role.ENTITY, far), attributes=said.of(head, way // 2, tail) if said is not None else {}
+        )
 
     def _lines(self, rows: Iterable[int]) -> tuple[ConceptLine, ...]:
         return tuple(
-            ConceptLine(*self._names(Role.CONCEPT, row), int(self._sizes[row]), len(self._children[row]))
+            ConceptLine(
+                *self._names(Role.CONCEPT, row),
+                len(self.kb.index.instances.entities_of[row]),
+                int(self._sizes[row]),
+                len(self._children[row]),
+            )
             for row in rows
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tarbox.core.errors import QueryError
+from tarbox.kb.attributes import say_attributes
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.reasoning.derivations import Derivation, Deriver, justify
 from tarbox.kb.reasoning.desugaring import sub
@@ -82,21 +83,34 @@ def _chain(told: list[Axiom], lower: str, upper: str) -> tuple[Axiom, ...]:
     return ways.get(upper, ())
 
 
-def derivation_lines(found: Derivation, depth: int = 0) -> Iterator[str]:
+def derivation_lines(found: Derivation, store: Store, depth: int = 0) -> Iterator[str]:
     """The derivation as a person reads it: a statement, why, and below it the premises."""
     why = "asserted" if found.axiom is None and not found.premises else "because"
     by = f" of {_short(found.axiom)}" if found.axiom is not None else ""
-    yield f"{'  ' * depth}{_short(found.statement)}   {why}{by}"
+    said = say_attributes(_attributes(found, store))
+    yield f"{'  ' * depth}{_short(found.statement)}   {why}{by}" + (f" [{said}]" if said else "")
     for premise in found.premises:
-        yield from derivation_lines(premise, depth + 1)
+        yield from derivation_lines(premise, store, depth + 1)
 
 
-def derivation_json(found: Derivation) -> dict[str, Any]:
+def _attributes(found: Derivation, store: Store) -> dict[str, tuple[str, ...]]:
+    """What the store has beside a fact (ADR 51)."""
+    match found.statement:
+        case ("ObjectPropertyAssertion", str(relation), str(head), str(tail)):
+            names = store.facts.vocabulary
+            ids = names.entities.find(head), names.relations.find(relation), names.entities.find(tail)
+            return store.attributes.of(*(-1 if id is None else id for id in ids))
+    return {}
+
+
+def derivation_json(found: Derivation, store: Store) -> dict[str, Any]:
+    attributes = _attributes(found, store)
     return {
         "statement": write_axiom(found.statement),
         "asserted": found.axiom is None and not found.premises,
         "axiom": None if found.axiom is None else write_axiom(found.axiom),
-        "premises": [derivation_json(premise) for premise in found.premises],
+        "premises": [derivation_json(premise, store) for premise in found.premises],
+        **({"attributes": attributes} if attributes else {}),
     }
 
 

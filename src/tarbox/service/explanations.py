@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never, final
 
+import numpy as np
+
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
+from tarbox.kb.attributes import say_attributes
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Prediction, Predictor
 from tarbox.query.algebra import Query
@@ -81,7 +84,8 @@ class Support:
     """What carries one answer: a sentence, the facts as a graph, and one line of English for each step.
 
     The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
-    each ends in `(known)` or `(predicted)`, there with the degree of its fact.
+    each ends in `(known)` or `(predicted)`, there with the degree of its fact; then, in brackets, come the evidence,
+    the references and whatever else the knowledge base has about the fact (ADR 51).
     """
 
     sentence: str
@@ -113,7 +117,7 @@ def explain_answer(
     query, things = plain(query), kb.concepts if role is Role.CONCEPT else kb.entities  # as it is answered
     row = things.id(answer)
     root = trace(query, kb.index, predictor)
-    proved = _instances(root, kb, row) if role is Role.CONCEPT else [row] if root.has(row) else []
+    proved = _described(root, kb, row) if role is Role.CONCEPT else [row] if root.has(row) else []
     prediction = None if proved or predictor is None else predictor.predict(*_one_row(query, kb))
     degree = None if prediction is None else _degree(prediction, role, row)
     if not proved:
@@ -125,10 +129,19 @@ def explain_answer(
     return _Teller(kb).tell(walk, (role, row), (_describe(root, kb, row, walk, proved, prediction),))
 
 
-def _instances(root: Traced, kb: KnowledgeBase, concept: int) -> list[int]:
-    """The known answers that are instances of a concept."""
-    instances = kb.index.instances.entities_of[concept]
-    return [row for row in root.value.materialise(len(kb.entities)).tolist() if contains(instances, row)]
+def _described(root: Traced, kb: KnowledgeBase, concept: int) -> list[int]:
+    """The known answers that a concept describes."""
+    described = kb.index.descriptions.entities_of[concept]
+    return [row for row in root.value.materialise(len(kb.entities)).tolist() if contains(described, row)]
+
+
+def _annotating(kb: KnowledgeBase, concept: int, proved: Sequence[int]) -> str:
+    """The relations through which a concept describes some of these entities, as a list; empty where none does."""
+    facts = kb.facts
+    own = np.isin(facts.relations, facts.annotations) & np.isin(facts.heads, proved)
+    through = facts.relations[own][np.isin(facts.tails[own], kb.index.instances.entities_of[concept])]
+    labels = [kb.relations.at(relation).label for relation in np.unique(through).tolist()]
+    return _list(labels) if labels else ""
 
 
 def _one_row(query: Query, kb: KnowledgeBase) -> tuple[Query, Ids]:
@@ -142,7 +155,7 @@ def _degree(prediction: Prediction, role: Role, row: int) -> float:
 
 def _check_prediction(label: str, role: Role, predicted: bool, degree: float | None) -> None:
     """Raises `QueryError` for what does not follow from the facts, unless it is predicted."""
-    reason = "none of its instances is one" if role is Role.CONCEPT else "no facts carry it"
+    reason = "it describes none" if role is Role.CONCEPT else "no facts carry it"
     if not predicted:
         raise QueryError(f"{label} is no answer to this query: {reason}")
     if degree is not None and degree < COUNTED:
@@ -152,19 +165,22 @@ def _check_prediction(label: str, role: Role, predicted: bool, degree: float | N
 def _describe(
     root: Traced, kb: KnowledgeBase, concept: int, walk: Walk, proved: Sequence[int], prediction: Prediction | None
 ) -> str:
-    """Which answers are instances of the concept; the walk shows why the first of them, or the likeliest, is one."""
+    """Which answers the concept describes; the walk shows why it describes the first of them, or the likeliest."""
     label, member = kb.concepts.at(concept).label, proved[0] if proved else None
     if proved:
         listed = _list([kb.entities.at(row).label for row in proved[:SHOWN]], len(proved))
         count = len(root.value.materialise(len(kb.entities)))
-        lead = f"{len(proved):,} of {count:,} answers are instances of {label}: {listed}"
+        through = _annotating(kb, concept, proved)
+        how = f"are described by {label} through {through}" if through else f"are instances of {label}"
+        lead = f"{len(proved):,} of {count:,} answers {how}: {listed}"
     else:
-        lead = f"no known answer is an instance of {label}; the model predicts one"
+        how = "described by" if kb.facts.annotations else "an instance of"
+        lead = f"no known answer is {how} {label}; the model predicts one"
         if walk.lookup is not None and prediction is not None:
             member = walk.lookup.member(concept, prediction.entities[0])
             lead += "" if member is None else f", most likely {kb.entities.at(member).label}"
     if member is not None:
-        walk.type(member, concept)
+        walk.describe(member, concept)
         walk.visit(root, member)
     return lead
 
@@ -189,12 +205,20 @@ class _Teller:
         mixed = not all(step.known for step in walk.steps)
         said = {step: self._say(step) + (_mark(step) if mixed or _is_doubtful(step) else "") for step in walk.steps}
         sentence = self._sentence(said, answer, lead, degree)
-        return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *said.values()))
+        steps = (text + self._source(step) for step, text in said.items())
+        return Support(sentence, tuple(self.nodes.values()), edges, (*lead, *steps))
+
+    def _source(self, step: Step) -> str:
+        """What the knowledge base has beside a fact: its evidence, references and the like."""
+        if not isinstance(step, AssertionStep) or self.kb.attributes is None:
+            return ""
+        said = say_attributes(self.kb.attributes.of(step.head, step.relation, step.tail))
+        return f" [{said}]" if said else ""
 
     def _sentence(self, steps: Mapping[Step, str], answer: _Key, lead: tuple[str, ...], degree: float | None) -> str:
-        """The steps in one or two sentences; that sub-concepts are included goes without saying."""
+        """The steps in one or two sentences; that sub-concepts and terms are included goes without saying."""
         label = self.nodes[answer].label
-        said = [text for step, text in steps.items() if not isinstance(step, SubsumptionStep)]
+        said = [t for step, t in steps.items() if not isinstance(step, SubsumptionStep) and not self._is_term(step)]
         if lead:
             example = f" For example: {_list(said)}." if said else ""
             verb = "describes" if said and all(step.known for step in steps) else "may describe"
@@ -229,13 +253,23 @@ class _Teller:
             self.nodes[key] = SupportNode(f"n{len(self.nodes)}", shown, thing.label, thing.iri)
         return self.nodes[key]
 
+    def _is_term(self, step: Step) -> bool:
+        """Whether a step leads from a term to the concept that it is (ADR 50)."""
+        if not isinstance(step, TypingStep):
+            return False
+        return self.kb.entities.at(step.entity).iri == self.kb.concepts.at(step.concept).iri
+
     def _say(self, step: Step) -> str:
         entities, concepts = self.kb.entities, self.kb.concepts
         match step:
             case AssertionStep(head, relation, tail, _, choices, _):
                 phrase = RelationPhrase.of(self.kb.relations.at(relation).label)
                 more = f" (or {choices:,} other{'s' if choices > 1 else ''})" if choices else ""
-                return f"{entities.at(head).label} {phrase.say(entities.at(tail).label)}{more}"
+                named, other = relation in self.kb.facts.annotations and phrase.names_noun, entities.at(tail).label
+                said = f"{phrase.verb} the {phrase.noun} {other}" if named else phrase.say(other)
+                return f"{entities.at(head).label} {said}{more}"
+            case TypingStep(entity, concept) if self._is_term(step):
+                return f"{entities.at(entity).label} is the term of the concept {concepts.at(concept).label}"
             case TypingStep(entity, concept):
                 return f"{entities.at(entity).label} is {say_member(concepts.at(concept).label)}"
             case SubsumptionStep(sub, above):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
+    from tarbox.kb.attributes import FactAttributes
     from tarbox.kb.store import Store
     from tarbox.service.search import SearchResult
 
@@ -108,6 +109,11 @@ class KnowledgeBase:
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
 
+    @cached_property
+    def attributes(self) -> FactAttributes | None:
+        """Evidence codes, references and the like, by fact; None where the facts are not those of a store."""
+        return None if self._store is None or self.of_classes else self._store.attributes
+
     def sparql_source(self) -> Path | Iterator[bytes]:
         """Where a SPARQL engine's index is, if the facts are so many that it is on disk; else N-Triples, in pieces."""
         from tarbox.kb.sparql_index import find_index, served_triples
@@ -125,23 +131,26 @@ class KnowledgeBase:
     @cached_property
     def index(self) -> Index:
         """What answering needs; built once, on the first question, where it was not given."""
-        return self._given or Index.of(self.facts, instances=self.instances)
+        return self._given or Index.of(self.facts, at_hand=self.closures)
 
     @cached_property
-    def instances(self) -> Instances:
-        """The typings under closure, both ways."""
-        return self._given.instances if self._given else Instances.of(self.facts)
+    def closures(self) -> tuple[Instances, Instances]:
+        """The instances and the descriptions of the index, which are found sooner than all of it."""
+        if self._given:
+            return self._given.instances, self._given.descriptions
+        instances = Instances.of(self.facts)
+        return instances, instances.describe(self.facts)
 
     @cached_property
     def uses(self) -> dict[Role, Places]:
-        """How much each thing is used: the assertions that name an entity, the instances of a concept under closure,
-        the assertions of a relation."""
+        """How much each thing is used: the assertions that name an entity, the entities that a concept describes
+        (its instances under closure, where there are no annotation relations), the assertions of a relation."""
         facts = self.facts
         ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
             facts.tails, minlength=len(self.entities)
         )
         relations = np.bincount(facts.relations, minlength=len(self.relations))
-        return {Role.ENTITY: ends, Role.CONCEPT: self.instances.entities_of.sizes(), Role.RELATION: relations}
+        return {Role.ENTITY: ends, Role.CONCEPT: self.closures[1].entities_of.sizes(), Role.RELATION: relations}
 
     def things(self, role: Role) -> Things:
         """The entities, concepts or relations."""
@@ -178,8 +187,9 @@ class KnowledgeBase:
     ) -> Answers:
         """Both lists of answers, complete unless `k` limits each.
 
-        Entities stand in the order of their IRIs. Concepts are those with at least one answer entity as an instance
-        under closure, in the given order (`tarbox.service.ordering.Order`): best description first, where none is.
+        Entities stand in the order of their IRIs. Concepts are those that describe at least one answer entity: as an
+        instance under closure, or by an annotation relation. They stand in the given order
+        (`tarbox.service.ordering.Order`): best description first, where none is.
         """
         from tarbox.execution.exact import answer_query
 
@@ -210,7 +220,7 @@ class KnowledgeBase:
         all concepts that have instances (Benjamini-Hochberg). Raises `UnknownName` or `AmbiguousName`.
         """
         members = np.unique(np.array([self.entities.id(name) for name in entities], np.int32))
-        instances = self.instances
+        instances = self.index.descriptions
         sizes = instances.entities_of.sizes()
         _, inside = instances.concepts_of.gather(members)
         counts = np.bincount(inside, minlength=len(self.concepts)).astype(np.int64)
@@ -266,11 +276,11 @@ class KnowledgeBase:
 
     def concepts_of(self, entity: str) -> list[Thing]:
         """The concepts that an entity is an instance of, under closure."""
-        return [self.concepts.at(row) for row in self.instances.concepts_of[self.entities.id(entity)].tolist()]
+        return [self.concepts.at(row) for row in self.index.instances.concepts_of[self.entities.id(entity)].tolist()]
 
     def instances_of(self, concept: str) -> list[Thing]:
         """The instances of a concept, under closure."""
-        return [self.entities.at(row) for row in self.instances.entities_of[self.concepts.id(concept)].tolist()]
+        return [self.entities.at(row) for row in self.index.instances.entities_of[self.concepts.id(concept)].tolist()]
 
     def describe(self, query: str | Query) -> str:
         """The query as an English phrase."""
@@ -295,7 +305,7 @@ class KnowledgeBase:
 
     @cached_property
     def _specificity(self) -> Floats:
-        return self.instances.specificity()
+        return self.index.descriptions.specificity()
 
     def _understand(self, text: str) -> Query:
         relations = self.facts.vocabulary.relations.iris.to_pylist()
@@ -311,12 +321,12 @@ class KnowledgeBase:
 
     def assemble(self, said: str, found: Answer, k: int | None, order: Order) -> Answers:
         """What follows from the facts, as it is shown; `said` is the text of the query."""
-        coverage, instances = found.coverage(), self.instances.entities_of.sizes()
+        coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
             self._specificity[found.concepts],
-            lambda: crisp_similarity(found.counts, len(found.entities), instances[found.concepts]),
+            lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
         )
         ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
         return Answers(

@@ -59,10 +59,17 @@ class FactLookup:
         return self.probabilities.concepts.value(entity, concept) or None
 
     def member(self, concept: int, degrees: Floats) -> int | None:
-        """The instance that is most likely an answer, given the fuzzy set [E] of the answers."""
+        """The entity that a concept describes and that is most likely an answer, given the fuzzy set [E] of these."""
+        described, likely = self.probabilities.described_by(concept)
+        best = _strongest(degrees[described] * likely)
+        return None if best is None else int(described[best])
+
+    def members(self, concept: int, entities: int) -> Floats:
+        """[E] the probabilities of the instances of a concept."""
+        found = np.zeros(entities, np.float32)
         instances, likely = self.probabilities.members(concept)
-        best = _strongest(degrees[instances] * likely)
-        return None if best is None else int(instances[best])
+        found[instances] = likely
+        return found
 
 
 def trace(query: Query, index: Index, predictor: Predictor | None = None) -> Traced:

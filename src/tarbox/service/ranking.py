@@ -119,13 +119,13 @@ class ProbabilityRanker:
             _split(entities, entities, exact.entities, probable=True),
             _split(concepts, concepts, exact.concepts, probable=True),
             coverage,
-            lambda: fuzzy_similarity(entities, self._predictor.probabilities.concepts, self._totals),
+            lambda: fuzzy_similarity(entities, self._predictor.probabilities.descriptions, self._totals),
         )
 
     @cached_property
     def _totals(self) -> Doubles:
-        typings = self._predictor.probabilities.concepts
-        found = np.bincount(typings.columns, typings.values, self._index.concepts)
+        described = self._predictor.probabilities.descriptions
+        found = np.bincount(described.columns, described.values, self._index.concepts)
         return np.maximum(found, 1e-12)
 
 
@@ -154,7 +154,7 @@ class ScoreRanker:
         def similarity() -> Doubles:
             counts = np.zeros(self._index.concepts, np.int32)
             counts[exact.concepts] = exact.counts
-            return crisp_similarity(counts, len(exact.entities), self._index.instances.entities_of.sizes())
+            return crisp_similarity(counts, len(exact.entities), self._index.descriptions.entities_of.sizes())
 
         closed = self._closed(relative_degrees(concepts, exact.concepts))
         return QueryCandidates(

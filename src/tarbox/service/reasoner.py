@@ -175,12 +175,12 @@ class Reasoner:
     def _coverage(self, entities: Chosen) -> Doubles:
         """[C] the share of the entities shown inside each concept."""
         shown = np.concatenate([entities.known, entities.predicted])
-        _, inside = self._kb.index.instances.concepts_of.gather(shown)
+        _, inside = self._kb.index.descriptions.concepts_of.gather(shown)
         return np.bincount(inside, minlength=len(self._kb.concepts)) / max(len(shown), 1)
 
     @cached_property
     def _specificity(self) -> Doubles:
-        return self._kb.index.instances.specificity()
+        return self._kb.index.descriptions.specificity()
 
 
 def title_of(saved: SavedRun) -> str:

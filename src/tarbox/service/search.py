@@ -31,18 +31,22 @@ class SearchResult:
 
 
 def search(kb: KnowledgeBase, text: str, limit: int = 20, role: Role | None = None) -> list[SearchResult]:
-    """Things that `text` may name, the best first: by how a name fits (`NameFit`), then by
-    use, then concepts, relations, entities. An IRI finds what it names; misspelled words are corrected where nothing
-    fits as it is written."""
-    roles = [role] if role else list(Role)
-    for sought in dict.fromkeys([text, text.rpartition(":")[2]]):  # a prefix may be no part of the name
-        found = _direct(kb, text, roles) or _named(kb, dict.fromkeys(roles, sought), limit)
-        if found:
-            break
-    else:
-        found = _named(kb, _corrected(kb, text, roles), limit)
-    ranked = sorted(found, key=lambda each: (each[1].fit, -kb.uses[each[0]][each[1].id], _ORDER[each[0]]))
-    return [_result(kb, *each) for each in ranked[:limit]]
+    """Things that `text` may name, the best first: by how a name fits (`NameFit`), labels before other names, then by
+    use, then concepts, relations, entities. An IRI finds what it names; a prefix need not be a part of the name; where
+    nothing fits, misspelled words are corrected."""
+    roles, bare = [role] if role else list(Role), text.rpartition(":")[2]
+    found = (
+        _direct(kb, text, roles)
+        or _named(kb, dict.fromkeys(roles, text), limit)
+        or _named(kb, dict.fromkeys(roles, bare), limit)
+        or _named(kb, _corrected(kb, bare, roles), limit)
+    )
+
+    def rank(found: tuple[Role, NameMatch]) -> tuple[int, ...]:
+        role, match = found
+        return match.fit, match.source, -int(kb.uses[role][match.id]), _ORDER[role]
+
+    return [_result(kb, *each) for each in sorted(found, key=rank)[:limit]]
 
 
 def _direct(kb: KnowledgeBase, text: str, roles: list[Role]) -> list[tuple[Role, NameMatch]]:
@@ -62,7 +66,7 @@ def _named(kb: KnowledgeBase, texts: dict[Role, str], limit: int) -> list[tuple[
 
 def _corrected(kb: KnowledgeBase, text: str, roles: list[Role]) -> dict[Role, str]:
     """The text with its spelling corrected, by the roles where that takes the fewest edits."""
-    found = {role: kb.resolver.lookup(role).index.correct(text.rpartition(":")[2]) for role in roles}
+    found = {role: kb.resolver.lookup(role).index.correct(text) for role in roles}
     edits = {role: each for role, each in found.items() if each is not None}
     least = min((each[0] for each in edits.values()), default=0)
     return {role: corrected for role, (number, corrected) in edits.items() if number == least}

@@ -121,6 +121,35 @@ class Walk:
         for sub, above in pairwise(chain):
             self._add(SubsumptionStep(sub, above))
 
+    def describe(self, entity: int, concept: int) -> None:
+        """Adds why a concept describes an entity: its typing, or the annotation that leads to an instance; of several
+        what is known, else the likeliest."""
+        through = self._annotation(entity, concept)
+        if through is not None:
+            self._add(through)
+            entity = through.tail
+        self.type(entity, concept)
+
+    def _annotation(self, entity: int, concept: int) -> AssertionStep | None:
+        """The step by an annotation relation to an instance; None where the entity is one, or more likely one."""
+        instances, lookup = self.index.instances.entities_of[concept], self.lookup
+        if contains(instances, entity):
+            return None
+        ways = {relation: directed(relation, Direction.INVERSE) for relation in self.index.facts.annotations}
+        for relation, way in ways.items():
+            fit = np.intersect1d(neighbours(self.index.graph, entity, way), instances)
+            if len(fit):
+                return AssertionStep(entity, relation, int(fit[0]), True, len(fit) - 1, 1.0)
+        if lookup is None or not ways:
+            return None
+        best, step = lookup.typing(entity, concept) or 0.0, None
+        members = lookup.members(concept, self.index.entities)
+        for relation, way in ways.items():
+            witness, degree = lookup.witness(way, entity, members) or (entity, 0.0)
+            if degree * members[witness] > best:
+                best, step = degree * members[witness], AssertionStep(entity, relation, witness, False, 0, degree)
+        return step
+
     def _below(self, part: Traced, entity: int) -> Iterator[tuple[Traced, int]]:
         """Adds the step of one part, and gives the parts and entities to visit next."""
         match part.query:

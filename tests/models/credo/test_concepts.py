@@ -15,9 +15,9 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.rows import Rows
+from tarbox.models.credo.concept_kernels import gather_concepts, raise_to_narrower
 from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptFeatures, LastRelations, SetModel
 from tarbox.models.credo.evidence import fit_linear
-from tarbox.models.credo.kernels import gather_concepts, raise_to_narrower
 from tarbox.models.credo.model import Credo, alternatives
 from tarbox.models.credo.network import Network
 from tarbox.models.priors import Priors
@@ -41,9 +41,27 @@ def reasoner(world: World, ranking: Network | None = None) -> Credo:
 
 
 def proofs(world: World, members: np.ndarray, concept: int) -> list[float]:
-    """The probabilities that each entity is an answer and an instance."""
-    typings = world.all_typings()
-    return [float(members[entity]) * typings.get((entity, concept), 0.0) for entity in range(world.entities)]
+    """The probabilities that each entity is an answer and that the concept describes it."""
+    described = world.all_descriptions()
+    return [float(members[entity]) * described.get((entity, concept), 0.0) for entity in range(world.entities)]
+
+
+@some
+@given(seeds)
+def test_descriptions_are_the_noisy_or_over_annotations(seed: int) -> None:
+    """Also: known ones, and no others, have 1, and no concept has less than one below it."""
+    world = Maker(seed, concepts=6).world()
+    found, wanted = world.probabilities.descriptions, world.all_descriptions()
+    entities, concepts = found.coordinates()
+    assert set(zip(entities.tolist(), concepts.tolist(), strict=True)) == set(wanted)
+    for pair, degree in wanted.items():
+        assert found.value(*pair) == pytest.approx(degree, abs=1e-5)
+    known = world.index.descriptions.concepts_of.coordinates()
+    assert np.array_equal(np.stack(known), np.stack((entities, concepts))[:, found.values == 1.0])
+    for entity, concept in wanted:
+        assert all(found.value(entity, above) >= found.value(entity, concept) for above in world.above(concept))
+    if not world.facts.annotations:
+        assert found is world.probabilities.concepts
 
 
 @some
@@ -112,25 +130,25 @@ def test_what_is_known_of_parents_and_siblings(seed: int) -> None:
 
 @some
 @given(seeds)
-def test_priors_count_instances_at_the_end_of_the_last_relation(seed: int) -> None:
+def test_priors_count_what_stands_at_the_end_of_the_last_relation(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
     way = maker.random.choice(list(Direction))
     query = Exists("urn:r1", way, maker.query(2))
     shape, ids = encode(query, world.facts.vocabulary)
-    facts, typings = world.facts, World(world.facts, {}, {}).all_typings()
+    facts, typings = world.facts, World(world.facts, {}, {}).all_descriptions()
     ends = (facts.heads if way is Direction.FORWARD else facts.tails)[facts.relations == 1].tolist()
     counts = {
         Level.ENTITY: [ends.count(entity) for entity in range(7)],
         Level.CONCEPT: [sum((end, concept) in typings for end in ends) for concept in range(4)],
     }
     for level, wanted in counts.items():
-        priors = Priors.of(facts, world.index.instances, level)
+        priors = Priors.of(world.index, level)
         found = priors.frequencies(shape, ids[None])
         assert found is not None
         assert found[0].tolist() == wanted
         np.testing.assert_allclose(priors.relative(shape, ids[None])[0], np.array(wanted) / max(*wanted, 1))
-    assert Priors.of(facts, world.index.instances, Level.ENTITY).frequencies(Not(shape), ids[None]) is None
+    assert Priors.of(world.index, Level.ENTITY).frequencies(Not(shape), ids[None]) is None
 
 
 @some
@@ -221,7 +239,7 @@ def test_last_relations() -> None:
 def test_the_model_of_sets_predicts_from_the_relation_and_the_other_concepts(seed: int) -> None:
     world = Maker(seed).world()
     sets = SetModel.of(world.index, 0)
-    facts, typings = world.facts, World(world.facts, {}, {}).all_typings()
+    facts, typings = world.facts, World(world.facts, {}, {}).all_descriptions()
     rows = []
     for way in range(6):
         ends = (facts.tails, facts.heads) if way % 2 == 0 else (facts.heads, facts.tails)

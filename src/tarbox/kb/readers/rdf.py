@@ -1,4 +1,4 @@
-"""Turtle, TriG and RDF/XML, streamed by pyoxigraph."""
+"""Turtle, TriG, RDF/XML and JSON-LD, streamed by pyoxigraph."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tarbox.kb.sources import Source
 from tarbox.kb.statements import NOTHING, STATEMENT_BLOCK, Piece, ReadOptions, batch
 
 _MOST_ERRORS: Final = 1000
+_REMOTE: Final = "LoadDocumentCallback"
+_REMOTE_CONTEXT: Final = "its @context is elsewhere, and nothing is fetched: write the context into the file"
 
 
 def read_rdf(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
@@ -59,12 +61,16 @@ def _take(rows: Iterator[tuple[str, str, str]]) -> tuple[Any, SyntaxError | None
 
 
 def _recover(source: Source, options: ReadOptions, error: SyntaxError) -> Iterator[Piece]:
-    """After an error in Turtle or TriG, read on behind the statement that holds it; RDF/XML cannot be entered again.
+    """After an error in Turtle or TriG, read on behind the statement that holds it; the others cannot be entered again.
 
     pyoxigraph's own recovery passes over the next statement as well, or invents one (RDF/XML), so it is not used.
     """
     with source.open() as stream:
         text = stream.readall()
+    if source.format == "jsonld":
+        reason = _REMOTE_CONTEXT if _REMOTE in str(error) else readable_reason(error)
+        yield Piece(NOTHING, [(error.lineno or 1, f"{reason}; the rest of the file is not read")])
+        return
     if source.format == "rdfxml":
         reason = f"{readable_reason(error)}; the rest of the file is not read"
         yield Piece(NOTHING, [(_line_of_xml_error(text, error), reason)])
@@ -141,7 +147,8 @@ def check_base(base: str) -> None:
 def _parser(stream: Any, format: str, base: str | None) -> Any:
     import pyoxigraph as ox
 
-    formats = {"turtle": ox.RdfFormat.TURTLE, "trig": ox.RdfFormat.TRIG, "rdfxml": ox.RdfFormat.RDF_XML}
+    kinds = ox.RdfFormat
+    formats = {"turtle": kinds.TURTLE, "trig": kinds.TRIG, "rdfxml": kinds.RDF_XML, "jsonld": kinds.JSON_LD}
     return ox.parse(stream, format=formats[format], base_iri=base)
 
 

@@ -2,7 +2,8 @@
 
 What a table holds is told by its file's name (`types.tsv.gz`), or else by the number of its columns. Ids become IRIs
 (`urn:tarbox:` or the given base, and the percent-encoded id), except a cell that is an IRI in angle brackets or a
-literal in N-Triples form already, as `kb export` writes them.
+literal in N-Triples form already, as `kb export` writes them. Where the columns are named (`parse_columns`), a header
+says where they are, and those with names of their own become attributes of the facts.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from typing import Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tarbox.core.errors import SourceError
+from tarbox.core.errors import ConfigError, SourceError
 from tarbox.kb.facts import NO_SPLIT, SPLITS
 from tarbox.kb.namespaces import LABEL, SUBCLASS, TYPE
 from tarbox.kb.sources import COMPRESSIONS, Source, chunks
-from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions
-from tarbox.kb.terms import is_literal_text, literal, mint, valid_iri
+from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, attribute_rows
+from tarbox.kb.terms import from_ntriples, is_literal_text, literal, mint, valid_iri
+
+TableRows = list[tuple[int, list[str]]]
+"""(line, cells) of the rows of a table."""
 
 
 @final
@@ -34,6 +38,11 @@ class Layout:
     names: tuple[str, ...]
     predicate: int | str
     text: bool = False  # the object is a text, not an id
+    attributes: tuple[str, ...] = ()  # what columns behind these say of the fact
+
+    @property
+    def has_split(self) -> bool:
+        return self.names[-1] == "split"
 
 
 _ASSERTIONS: Final = Layout(("head", "relation", "tail"), 1)
@@ -47,6 +56,8 @@ LAYOUTS: Final[Mapping[str, tuple[Layout, ...]]] = {
     **dict.fromkeys(("subclass", "subclasses", "subsumptions", "hierarchy"), (_SUBSUMPTIONS,)),
     **dict.fromkeys(("labels", "names"), (_LABELS,)),
 }
+_NAMED: Final = (_SPLIT, _ASSERTIONS, _TYPINGS, _SUBSUMPTIONS, _LABELS)
+_PARTS: Final = {"subject": "head", "object": "tail", "predicate": "relation"}
 _HEADERS: Final = {name for layouts in LAYOUTS.values() for layout in layouts for name in layout.names} | {
     "subject",
     "predicate",
@@ -61,16 +72,41 @@ _HEADERS: Final = {name for layouts in LAYOUTS.values() for layout in layouts fo
 }
 
 
+def parse_columns(text: str) -> dict[str, str]:
+    """What ``subject=drug,relation=<urn:treats>,object=disease`` says: the column of each part of a fact, or a term.
+
+    Parts are those of a `Layout` (subject and object for head and tail); others name attributes of the fact.
+    """
+    given = dict(part.partition("=")[::2] for part in text.split(",") if part.strip())
+    columns = {_PARTS.get(part.strip().lower(), part.strip()): column.strip() for part, column in given.items()}
+    if not all(columns.values()) or _named_layout(columns) is None:
+        raise ConfigError(
+            f"--columns '{text}': name the columns of a table as in subject=drug,relation=effect,object=disease; "
+            "entity=,concept=; sub=,super=; or id=,label=. A relation may be <IRI> instead."
+        )
+    return columns
+
+
+def _named_layout(columns: Mapping[str, str]) -> Layout | None:
+    return next((layout for layout in _NAMED if set(layout.names) <= set(columns)), None)
+
+
 def read_table(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
     layout: Layout | None = None
-    parse = partial(_rows, delimiter="\t" if source.format == "tsv" else ",", quoted=source.format == "csv")
+    places: list[int] = []
+    parse = partial(split_rows, delimiter="\t" if source.format == "tsv" else ",", quoted=source.format == "csv")
     with source.open() as stream:
         for first_line, block in chunks(stream):
             rows, rejected = parse(block, first_line)
-            if layout is None and rows:
+            if layout is None and rows and options.columns:
+                layout, places = _choose(source, rows.pop(0)[1], options.columns)
+            elif layout is None and rows:
                 layout = _layout(source, len(rows[0][1]))
                 if {cell.strip().lower() for cell in rows[0][1]} <= _HEADERS:
                     rows = rows[1:]
+            if places:
+                rows, short = _pick(rows, places)
+                rejected += short
             progress(stream.position())
             if layout is not None:
                 yield _piece(rows, rejected, layout, options.table_base)
@@ -78,6 +114,28 @@ def read_table(source: Source, options: ReadOptions, progress: Callable[[int], N
                 yield Piece(NOTHING, rejected)
         if stream.failure:
             yield Piece(NOTHING, [(stream.lines + 1, stream.failure)])
+
+
+def _choose(source: Source, header: list[str], columns: Mapping[str, str]) -> tuple[Layout, list[int]]:
+    """The layout that named columns make, and where they are."""
+    layout, found = _named_layout(columns), [cell.strip() for cell in header]
+    assert layout is not None
+    fixed = {part: from_ntriples(name) for part, name in columns.items() if name.startswith("<")}
+    parts = [part for part in dict.fromkeys((*layout.names, *columns)) if part not in fixed]
+    missing = [columns[part] for part in parts if columns[part] not in found]
+    if missing:
+        raise SourceError(f"{source.name}:1: no column '{missing[0]}' among {', '.join(found)} (--columns).")
+    said = tuple(part for part in parts if part not in layout.names)
+    names = tuple(part for part in layout.names if part not in fixed)
+    predicate = fixed.get("relation", layout.predicate)
+    return Layout(names, predicate, layout.text, said), [found.index(columns[part]) for part in parts]
+
+
+def _pick(rows: TableRows, places: list[int]) -> tuple[TableRows, list[tuple[int, str]]]:
+    """The cells at some places of each row, and the rows that have too few."""
+    least = max(places) + 1
+    short = [(number, f"{len(cells)} columns where {least} are needed") for number, cells in rows if len(cells) < least]
+    return [(number, [cells[place] for place in places]) for number, cells in rows if len(cells) >= least], short
 
 
 def _layout(source: Source, width: int) -> Layout:
@@ -94,11 +152,9 @@ def _layout(source: Source, width: int) -> Layout:
     )
 
 
-def _rows(
-    block: bytes, first_line: int, delimiter: str, quoted: bool
-) -> tuple[list[tuple[int, list[str]]], list[tuple[int, str]]]:
+def split_rows(block: bytes, first_line: int, delimiter: str, quoted: bool) -> tuple[TableRows, list[tuple[int, str]]]:
     """(line, cells) of each row, and the lines that are no text."""
-    rows: list[tuple[int, list[str]]] = []
+    rows: TableRows = []
     rejected: list[tuple[int, str]] = []
     for number, raw in enumerate(block.split(b"\n"), first_line):
         if not (stripped := raw.rstrip(b"\r")):
@@ -115,30 +171,33 @@ def _rows(
     return rows, rejected
 
 
-def _piece(rows: list[tuple[int, list[str]]], rejected: list[tuple[int, str]], layout: Layout, base: str) -> Piece:
+def _piece(rows: TableRows, rejected: list[tuple[int, str]], layout: Layout, base: str) -> Piece:
     width = len(layout.names)
     good: list[list[str]] = []
+    attributes: list[tuple[int, str, str]] = []
     for number, cells in rows:
+        said = [(len(good), name, cells.pop()) for name in reversed(layout.attributes)]
         fault = _fault(cells, layout, width)
         if fault is None:
             good.append(cells)
+            attributes += [row for row in reversed(said) if row[2].strip()]
         else:
             rejected.append((number, fault))
     if not good:
         return Piece(NOTHING, sorted(rejected))
     columns = [pa.array(column, pa.string()) for column in zip(*good, strict=True)]
     ids = partial(_each_distinct, convert=partial(_term, base=base))
-    last = columns[2 if width > 2 else 1]
+    last = columns[width - 1 - layout.has_split]
     objects = _each_distinct(last, literal) if layout.text else ids(last)
     predicate = layout.predicate
     predicates = ids(columns[predicate]) if isinstance(predicate, int) else pa.repeat(pa.scalar(predicate), len(good))
     splits = (
-        pc.index_in(columns[3], pa.array(SPLITS)).cast(pa.int8())
-        if width == 4
+        pc.index_in(columns[-1], pa.array(SPLITS)).cast(pa.int8())
+        if layout.has_split
         else pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(good))
     )
     statements = pa.record_batch([ids(columns[0]), predicates, objects, splits], schema=STATEMENTS)
-    return Piece(statements, sorted(rejected))
+    return Piece(statements, sorted(rejected), attributes=attribute_rows(attributes))
 
 
 def _fault(cells: list[str], layout: Layout, width: int) -> str | None:
@@ -146,8 +205,8 @@ def _fault(cells: list[str], layout: Layout, width: int) -> str | None:
         return f"{len(cells)} columns where the table has {width} ({', '.join(layout.names)})"
     if not all(cell.strip() for cell in cells):
         return f"empty {layout.names[next(i for i, cell in enumerate(cells) if not cell.strip())]}"
-    if width == 4 and cells[3] not in SPLITS:
-        return f"unknown split '{cells[3]}': one of {', '.join(SPLITS)}"
+    if layout.has_split and cells[-1] not in SPLITS:
+        return f"unknown split '{cells[-1]}': one of {', '.join(SPLITS)}"
     for cell in cells[:1] if layout.text else cells[:3]:
         if cell.startswith("<") and cell.endswith(">") and not valid_iri(cell[1:-1]):
             return f"not an absolute IRI: {cell}"

@@ -155,23 +155,27 @@ def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) 
 
 @torch.no_grad()
 def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candidates]:
-    """Of some entities at a time, by `entity * C + concept`."""
+    """Of some entities at a time, by `entity * C + concept`. Terms, which are what the hierarchy says (ADR 50), are not
+    asked, and their concepts are no candidates for others unless others have them."""
     width = evidence.sizes.concepts
     if not width:
         return
-    known, tree = evidence.instances.concepts_of, ConceptTree.of(evidence)
-    size = _pool_size(evidence.sizes.entities, predictor)
-    pool = Pool.of(evidence.instances.entities_of.sizes(), evidence.sizes.entities, size, needed=True)
+    facts, tree = evidence.facts, ConceptTree.of(evidence)
+    asked = np.ones(evidence.sizes.entities, np.bool_)
+    asked[facts.typed[facts.term_typings()]] = False
+    everybody = np.flatnonzero(asked).astype(np.int32)
+    near, far = evidence.instances.concepts_of.coordinates()
+    size = _pool_size(len(everybody), predictor)
+    pool = Pool.of(np.bincount(far[asked[near]], minlength=width), evidence.sizes.entities, size, needed=True)
     places = predictor.places
-    near, far = known.coordinates()
 
     def ask(block: slice) -> Candidates:
-        entities = np.arange(block.start, block.stop, dtype=np.int32)
+        entities = everybody[block]
         questions = _questions(predictor, places.concepts_of, entities)
         scores = predictor.scores(questions, pool.nodes(predictor.nodes)).float()
         _remove(scores, entities, (near, far), pool)
         total = torch.logsumexp(scores, 1)
-        likely = evidence.signatures.concepts(block)
+        likely = evidence.signatures.concepts(entities)
         rows, columns = _strongest(scores, total, _MOST)
         row, column = np.nonzero(likely >= LEAST_LIKELY)
         inside, signed = pool.columns(evidence.signatures.kept[column])
@@ -179,14 +183,14 @@ def candidate_typings(predictor: Complex, evidence: Evidence) -> Iterator[Candid
         rows, columns = np.divmod(distinct(np.concatenate(keys)), max(len(pool), 1))
         raw = scores[_on(rows, scores), _on(columns, scores)]
         share = (raw - total[_on(rows, scores)]).cpu().numpy()
-        concepts, own = pool.names(columns), rows + block.start
+        concepts, own = pool.names(columns), entities[rows].astype(np.int64)
         allowed = (raw > _KNOWN / 2).cpu().numpy() & evidence.compatibility.allow_typings(own, concepts)
         by_signature = evidence.signatures.of_concepts(likely, rows, concepts)
         own, concepts = own[allowed], concepts[allowed]
         scored = (share[allowed], raw.cpu().numpy()[allowed], by_signature[allowed])
         return pair_keys(own, concepts, width), typing_features(TypingView.of(evidence, tree, (own, concepts), scored))
 
-    yield from _each(ask, evidence.sizes.entities, len(pool), predictor)
+    yield from _each(ask, len(everybody), len(pool), predictor)
 
 
 def _pool_size(questions: int, predictor: Complex) -> int:

@@ -1,7 +1,7 @@
 """Concept features: what a query's answers, its known concepts and the hierarchy say of each concept with any evidence.
 
-Evidence are the concepts of the answers, known or predicted, and those that the query's last relation leads to most
-often. Nothing is computed for all other concepts, however many there are.
+Evidence are the concepts that describe the answers, known or predicted, and those that the query's last relation leads
+to most often. Nothing is computed for all other concepts, however many there are.
 """
 
 # ruff: noqa: N803, N806, N815 (shape suffixes)
@@ -20,10 +20,11 @@ from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
 from tarbox.execution.interpreter import evaluate
 from tarbox.kb.arrays import Doubles, Floats, Ids
-from tarbox.kb.rows import Rows
+from tarbox.kb.rows import Rows, distinct, pair_keys
+from tarbox.models.credo.concept_kernels import gather_concepts
 from tarbox.models.credo.evidence import fit_linear, frequent_columns
 from tarbox.models.credo.features import matrix
-from tarbox.models.credo.kernels import gather_concepts, share_out
+from tarbox.models.credo.kernels import share_out
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import LEAST_MEMBER
@@ -32,6 +33,7 @@ from tarbox.query.algebra import DataRange, Direction, Query, slots
 _BY_PRIOR: Final = 512
 """Concepts that the last relation leads to most often, without regard to the answers."""
 _GROUPS: Final = 50_000
+_GROUPS_AT_ONCE: Final = 1 << 10
 _QUERIES_AT_ONCE: Final = 16
 
 
@@ -52,8 +54,8 @@ class QueryBatch:
 @final
 @dataclass(frozen=True, slots=True)
 class ConceptEvidence:
-    """The concepts with any evidence, by query, and [N] of each: whether it is known, the best single proof that an
-    answer is an instance, the noisy-or of all proofs, the expected number of instances; [N, F] its features."""
+    """The concepts with any evidence, by query, and [N] of each: whether it is known, the best single proof that it
+    describes an answer, the noisy-or of all proofs, the expected number of answers described; [N, F] its features."""
 
     concepts: Rows
     known: NDArray[np.bool_]
@@ -138,17 +140,18 @@ class SetModel:
         if last > _GROUPS:
             groups = np.sort(np.random.default_rng(seed).choice(last, _GROUPS, replace=False))
         relations = np.searchsorted(graph.relation_groups, groups, side="right") - 1
-        kept, column = frequent_columns(index.instances.entities_of.sizes(), typing)
-        origin, places = Rows(graph.starts, graph.members).places(groups)
-        member, found = index.instances.concepts_of.gather(graph.members[places])
-        inside = column[found] >= 0
-        rows = Rows.of(
-            np.concatenate([np.arange(len(groups)), origin[member[inside]]]),
-            np.concatenate([relations, column[found[inside]]]),
-            len(groups),
-            max(typing + len(kept), 1),
-        )
-        fitted = fit_linear(rows, max(typing + len(kept), 1)).numpy()
+        kept, column = frequent_columns(index.descriptions.entities_of.sizes(), typing)
+        width, having = max(typing + len(kept), 1), index.descriptions.concepts_of
+        inside = column[having.columns] >= 0
+        having = Rows(np.append(0, np.cumsum(inside))[having.offsets], column[having.columns[inside]].astype(np.int32))
+        keys = [np.empty(0, np.int64)]
+        for start in range(0, len(groups), _GROUPS_AT_ONCE):
+            own = np.arange(start, min(start + _GROUPS_AT_ONCE, len(groups)))
+            origin, places = Rows(graph.starts, graph.members).places(groups[own])
+            member, found = having.gather(graph.members[places])
+            pairs = np.append(own, own[origin[member]]), np.append(relations[own], found)
+            keys.append(distinct(pair_keys(*pairs, width)))
+        fitted = fit_linear(Rows.of_keys(np.concatenate(keys), len(groups), width), width).numpy()
         return cls(kept, fitted[:, typing:].astype(np.float16).astype(np.float32))
 
     def apply(self, relations: Ids, concepts: Ids, out_C: Floats) -> None:
@@ -175,10 +178,10 @@ class ConceptFeatures:
 
     @classmethod
     def of(cls, index: Index, sets: SetModel) -> ConceptFeatures:
-        tree, members = index.instances.hierarchy, index.instances.entities_of.sizes()
+        tree, members = index.descriptions.hierarchy, index.descriptions.entities_of.sizes()
         share = np.log(1e-4 + members / max(members.max(initial=1), 1)).astype(np.float32)
         children = np.bincount(tree.parents.columns, minlength=len(tree))
-        priors = Priors.of(index.facts, index.instances, Level.CONCEPT)
+        priors = Priors.of(index, Level.CONCEPT)
         return cls(index, priors, sets, children, np.log1p(members).astype(np.float32), share)
 
     def describe(self, batch: QueryBatch, probabilities: FactProbabilities) -> ConceptEvidence:
@@ -210,9 +213,10 @@ class ConceptFeatures:
     ) -> tuple[Ids, ConceptView]:
         prior_C, last = given
         space, touched = room
-        typings = (probabilities.concepts.offsets, probabilities.concepts.columns, probabilities.concepts.values)
+        described = probabilities.descriptions
         set_E, known = batch.sets_BE[row], batch.entities[row]
-        count = gather_concepts(typings, set_E, known, LEAST_MEMBER, space, touched)
+        having = described.offsets, described.columns, described.values
+        count = gather_concepts(having, set_E, known, LEAST_MEMBER, space, touched)
         frequent = np.flatnonzero(prior_C > 0)
         if len(frequent) > _BY_PRIOR:
             frequent = frequent[np.argpartition(-prior_C[frequent], _BY_PRIOR)[:_BY_PRIOR]]

@@ -69,17 +69,17 @@ def fit_linear(rows: Rows, width: int) -> Tensor:
     least squared error."""
     products = SHRINKAGE * torch.eye(width, dtype=torch.float64)
     for start in range(0, len(rows), _DENSE_ROWS):
-        part = _dense(rows, slice(start, min(start + _DENSE_ROWS, len(rows))), width)
+        part = _dense(rows, np.arange(start, min(start + _DENSE_ROWS, len(rows))), width)
         products += (part.T @ part).double()
     inverse: Tensor = torch.linalg.inv(products)
     weights = -inverse / inverse.diagonal()
     return weights.fill_diagonal_(0).float()
 
 
-def _dense(rows: Rows, chosen: slice, width: int) -> Tensor:
+def _dense(rows: Rows, chosen: Keys | Ids, width: int) -> Tensor:
     """[b, F] some rows written out."""
-    found = torch.zeros(chosen.stop - chosen.start, width)
-    origin, columns = rows.gather(np.arange(chosen.start, chosen.stop))
+    found = torch.zeros(len(chosen), width)
+    origin, columns = rows.gather(chosen)
     found[torch.from_numpy(origin), torch.from_numpy(columns.astype(np.int64))] = 1.0
     return found
 
@@ -124,7 +124,7 @@ class Signatures:
         found: Floats = (sums[self.rows.offsets[1:]] - sums[self.rows.offsets[:-1]]).astype(np.float32)
         return found
 
-    def concepts(self, entities: slice) -> Floats:
+    def concepts(self, entities: Ids) -> Floats:
         """[b, kept] how likely each of some entities is an instance of each concept kept."""
         rows = _dense(self.rows, entities, len(self.weights))
         found: Floats = (rows @ self.weights[:, self.directed :]).numpy()

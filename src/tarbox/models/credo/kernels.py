@@ -109,62 +109,6 @@ def project(links: Any, relations: Any, sets_BE: Any, out_BE: Any) -> None:
 
 
 @_compiled
-def gather_concepts(typings: Any, set_E: Any, known: Any, least: float, space: Any, touched: Any) -> int:
-    """What the members of one set say of concepts; returns how many concepts are `touched`.
-
-    `space` [C, 7] is filled for these: sums of -log(1 - p) over witnesses, where [0] has predicted members with known
-    typings, [1] known members with predicted typings, [2] both predicted; [3] the strongest of all these; [4] the
-    expected number of members in the concept; [5] the same with the roots of the predicted members' degrees; [6] the
-    strongest of all, known members with known typings among them. `known` are the known members, increasing.
-    """
-    offsets, concepts, degrees = typings
-    count, next_known = 0, 0
-    for entity in range(len(set_E)):
-        strength = set_E[entity]
-        is_known = next_known < len(known) and known[next_known] == entity
-        next_known += is_known
-        if strength < least:
-            continue
-        root = np.sqrt(strength)
-        for place in range(offsets[entity], offsets[entity + 1]):
-            concept, degree = concepts[place], degrees[place]
-            if space[concept, 4] == 0:
-                touched[count] = concept
-                count += 1
-            chance = strength * degree
-            space[concept, 4] += chance
-            space[concept, 6] = max(space[concept, 6], chance)
-            if is_known and degree >= 1.0:
-                continue
-            kind = 1 if is_known else (0 if degree >= 1.0 else 2)
-            if not is_known:
-                space[concept, 5] += root * degree
-            if chance < 0.1:  # the series of -log(1 - chance)
-                space[concept, kind] += chance * (1 + chance * (0.5 + chance * (1 / 3 + chance * 0.25)))
-            else:
-                space[concept, kind] -= np.log1p(-min(chance, 0.999999))
-            space[concept, 3] = max(space[concept, 3], min(chance, 0.999999))
-    return count
-
-
-@_compiled
-def raise_to_narrower(ancestors: Any, concepts: Any, values: Any, space: Any) -> None:
-    """Each of the values of these concepts raised to the greatest of the sub-concepts among them."""
-    offsets, above = ancestors
-    for number in range(len(concepts)):
-        space[concepts[number]] = values[number]
-    for number in range(len(concepts)):
-        own = values[number]
-        for place in range(offsets[concepts[number]], offsets[concepts[number] + 1]):
-            space[above[place]] = max(space[above[place]], own)
-    for number in range(len(concepts)):
-        values[number] = space[concepts[number]]
-    for number in range(len(concepts)):
-        for place in range(offsets[concepts[number]], offsets[concepts[number] + 1]):
-            space[above[place]] = 0
-
-
-@_compiled
 def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
     """Add to counts [R, L] how often entity i, which stands in a row, has each l."""
     offsets, columns = having

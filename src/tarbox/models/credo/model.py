@@ -106,7 +106,7 @@ class CredoConfig:
 @dataclass(frozen=True, slots=True)
 class Credo(Learner):
     """Facts with probabilities, and the scores of concepts. Without a `ranking`, a concept has the probability that
-    any answer is an instance. `subsumptions` are predicted ones, where there are concepts to predict them of."""
+    it describes any answer. `subsumptions` are predicted ones, where there are concepts to predict them of."""
 
     Config: ClassVar[type[CredoConfig]] = CredoConfig
     recipe: ClassVar[str | None] = "credo"
@@ -126,7 +126,7 @@ class Credo(Learner):
         sets: SetModel,
         ranking: Network | None = None,
     ) -> Credo:
-        priors = Priors.of(index.facts, index.instances, Level.ENTITY)
+        priors = Priors.of(index, Level.ENTITY)
         return cls(index, probabilities, ConceptFeatures.of(index, sets), ranking, priors)
 
     def supports(self, shape: Query) -> bool:  # noqa: ARG002
@@ -182,7 +182,7 @@ class Credo(Learner):
         rows, columns = evidence.concepts.coordinates()
         found = np.zeros((len(ids), self.index.concepts))
         found[rows, columns] = np.where(evidence.known, 1.0 + evidence.expected, likely)
-        members, depth = self.index.instances.entities_of.sizes(), self.index.instances.hierarchy.depth
+        members, depth = self.index.descriptions.entities_of.sizes(), self.index.descriptions.hierarchy.depth
         wider: Scores = np.log1p(members) - 1e-2 * depth
         return found + _TIE * wider  # of equals the wider concept first
 
@@ -211,7 +211,7 @@ class Credo(Learner):
         return self._raise_to_narrower(evidence, found.copy())
 
     def _raise_to_narrower(self, evidence: ConceptEvidence, values: Floats) -> Floats:
-        from tarbox.models.credo.kernels import raise_to_narrower
+        from tarbox.models.credo.concept_kernels import raise_to_narrower
 
         ancestors, rows = self.index.instances.hierarchy.ancestors, evidence.concepts
         space = np.zeros(self.index.concepts, np.float32)
@@ -249,8 +249,11 @@ class Credo(Learner):
             raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
         concepts = Rows(*(arrays[f"typings/{name}"] for name in ("offsets", "concepts", "degrees")))
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
-        probabilities = FactProbabilities(starts, near, far, degrees, concepts)
-        index = Index.of(facts, instances=_known_instances(facts, concepts))
+        probabilities = FactProbabilities.described(facts.annotations, (starts, near, far, degrees), concepts)
+        hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
+        instances = _known(probabilities.concepts, hierarchy)
+        described = _known(probabilities.descriptions, hierarchy) if facts.annotations else instances
+        index = Index.of(facts, at_hand=(instances, described))
         ranking = Network.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
@@ -281,13 +284,12 @@ class Credo(Learner):
         return learn(config, data, context)
 
 
-def _known_instances(facts: Facts, typings: Rows) -> Instances:
-    """The closed typings of a run's facts, which are among those with probabilities: they have 1, and no others do."""
-    size = len(facts.vocabulary.concepts)
-    known = typings.values >= 1.0
-    offsets = np.append(0, np.cumsum(known))[typings.offsets]
-    concepts_of = Rows(offsets, typings.columns[known])
-    return Instances(Hierarchy.of(facts.subs, facts.supers, size), concepts_of, concepts_of.transpose(size))
+def _known(concepts: Rows, hierarchy: Hierarchy) -> Instances:
+    """The closed ones of a run's facts, which are among those with probabilities: they have 1, and no others do."""
+    known = concepts.values >= 1.0
+    offsets = np.append(0, np.cumsum(known))[concepts.offsets]
+    concepts_of = Rows(offsets, concepts.columns[known])
+    return Instances(hierarchy, concepts_of, concepts_of.transpose(len(hierarchy)))
 
 
 @lru_cache(1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import Rows, TripleKeys, pair_keys
+from tarbox.kb.rows import Rows, TripleKeys, offsets_of, pair_keys
 
 if TYPE_CHECKING:
     from tarbox.models.base import Sizes
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 LEAST_KEPT: Final = 1e-3
 """The least probability of a fact that is kept. Of a query with m leaves, what is dropped changes no product of facts
 by more than m * LEAST_KEPT (ADR 26)."""
+LEAST_DESCRIBED: Final = 1e-2
+"""The least probability of a description through annotations that is kept: they are many times the links."""
 
 
 @final
@@ -26,7 +29,8 @@ by more than m * LEAST_KEPT (ADR 26)."""
 class FactProbabilities:
     """The links of directed relation d are `starts[d]` to `starts[d + 1]`: from `near`, increasing, to `far`.
 
-    `concepts` are the concepts of each entity, closed under subsumption.
+    `concepts` are the concepts of each entity, closed under subsumption; `descriptions`, what the concept level is
+    about, are the same, unless there are annotation relations (ADR 50).
     """
 
     starts: NDArray[np.int64]
@@ -34,6 +38,14 @@ class FactProbabilities:
     far: Ids
     degrees: Floats
     concepts: Rows
+    descriptions: Rows
+
+    @classmethod
+    def described(
+        cls, annotations: Sequence[int], links: tuple[NDArray[np.int64], Ids, Ids, Floats], concepts: Rows
+    ) -> FactProbabilities:
+        """With the descriptions that follow from links and concepts, where these relations annotate."""
+        return cls(*links, concepts, _describe(annotations, links, concepts) if annotations else concepts)
 
     @classmethod
     def of(
@@ -54,17 +66,20 @@ class FactProbabilities:
         starts = np.searchsorted(directed, np.arange(sizes.directed + 1)).astype(np.int64)
         concepts = _close_typings(facts, sizes, typings)
         strength = np.concatenate([degrees, degrees])[order].astype(np.float32)
-        return cls(starts, near.astype(np.int32), far.astype(np.int32), strength, concepts)
+        return cls.described(
+            facts.annotations, (starts, near.astype(np.int32), far.astype(np.int32), strength), concepts
+        )
 
     def links(self) -> tuple[NDArray[np.int64], Ids, Ids, Floats]:
         return self.starts, self.near, self.far, self.degrees
 
     def members(self, concept: int) -> tuple[Ids, Floats]:
-        """(entities, increasing, their probabilities) of a concept. Looked for among all typings: that takes less than
-        to keep them twice."""
-        places = np.flatnonzero(self.concepts.columns == concept)
-        rows = np.searchsorted(self.concepts.offsets, places, side="right") - 1
-        return rows.astype(np.int32), self.concepts.values[places]
+        """(entities, increasing, their probabilities) of a concept."""
+        return _find_column(self.concepts, concept)
+
+    def described_by(self, concept: int) -> tuple[Ids, Floats]:
+        """(entities, increasing, the probabilities that the concept describes them)"""
+        return _find_column(self.descriptions, concept)
 
     def loops(self, relation: int) -> tuple[Ids, Floats]:
         """(entities, probabilities) of what a relation leads from itself to."""
@@ -78,6 +93,35 @@ class FactProbabilities:
         low, high = (first + np.searchsorted(self.near[first:last], [near, near + 1])).tolist()
         place = low + int(np.searchsorted(self.far[low:high], far))
         return float(self.degrees[place]) if place < high and self.far[place] == far else 0.0
+
+
+def _find_column(rows: Rows, column: int) -> tuple[Ids, Floats]:
+    """(rows, increasing, their values) of a column: looked for among all entries, which takes less than to keep them
+    twice."""
+    places = np.flatnonzero(rows.columns == column)
+    found = np.searchsorted(rows.offsets, places, side="right") - 1
+    return found.astype(np.int32), rows.values[places]
+
+
+def _describe(annotations: Sequence[int], links: tuple[NDArray[np.int64], Ids, Ids, Floats], concepts: Rows) -> Rows:
+    """The noisy-or of an entity's own concepts and of those of what annotation relations lead it to. What is known
+    has 1, nothing else does, and no concept has less than a sub-concept."""
+    from tarbox.models.credo.concept_kernels import describe
+    from tarbox.models.credo.kernels import share_out
+
+    entities, width = len(concepts), int(concepts.columns.max(initial=0)) + 1
+    ways = np.array([2 * relation + 1 for relation in annotations], np.int64)
+    typings = concepts.offsets, concepts.columns, concepts.values
+    parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
+
+    def work(rows: slice) -> None:
+        sizes, found, degrees = describe(links, ways, typings, (rows.start, rows.stop), (width, LEAST_DESCRIBED))
+        order = np.argsort(pair_keys(np.repeat(np.arange(len(sizes)), sizes), found, width))
+        parts[rows.start] = sizes, found[order], degrees[order]
+
+    share_out(work, entities, max(1 << 12, entities // 32))
+    sizes, columns, values = (np.concatenate(part) for part in zip(*(parts[at] for at in sorted(parts)), strict=True))
+    return Rows(offsets_of(sizes), columns, values)
 
 
 def _close_typings(facts: Facts, sizes: Sizes, typings: tuple[Keys, Floats]) -> Rows:

@@ -18,7 +18,7 @@ import torch
 
 from tarbox.kb.arrays import Flags, Floats, Ids, Keys, Places
 from tarbox.kb.axioms import Axiom, class_links
-from tarbox.kb.closure import Hierarchy, Instances
+from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, contains, distinct, pair_keys
 from tarbox.models.credo.evidence import Adjacency, Neighbours, find_nearest
@@ -97,12 +97,13 @@ class ConceptGraph:
         linked, links = heads[origin], pair_keys(relations[origin], reached, size)
         below, over = tree.parents.coordinates()
         back = pair_keys(relations, heads, size)
-        places = _join((lower, upper), (over, below), (linked, links), (fillers, back), (facts.types, facts.typed))
+        entities, described = facts.descriptions()
+        places = _join((lower, upper), (over, below), (linked, links), (fillers, back), (described, entities))
         words = words_of(facts)
         return cls(
             tree,
             tree.parents.transpose(size),
-            Instances.of(facts, tree).entities_of,
+            tree.close(entities, described, len(facts.vocabulary.entities)).transpose(size),
             Attributes.of(lower, upper.astype(np.int64), size),
             Attributes.of(linked, links, size),
             words,

@@ -56,11 +56,12 @@ def build_sources(
     """Everything there is to learn from, for the given tasks and, where one is given, the model."""
     wanted = frozenset(tasks)
     instances = Instances.of(facts)
+    described = instances.describe(facts)
     widths = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}
     levels = [level for level in Level if TASKS[level] in wanted and widths[level]]
     sources: list[SampleSource] = []
     if config.one_hop:
-        sources += [_one_hop(facts, instances, level, config, device) for level in levels]
+        sources += [_one_hop(facts, described, level, config, device) for level in levels]
     for batch in table.batches() if table is not None else ():
         known = model is None or model.supports(batch.shape)
         if known and batch.level in levels and not (config.one_hop and batch.shape == ONE_HOP):
@@ -70,14 +71,14 @@ def build_sources(
     if Task.INSTANTIATION in wanted and len(facts.typed):
         asked = model is not None and model.asks_typings
         sources += (
-            _asked_typings(instances, config, device)
+            _asked_typings(instances, described, config, device)
             if asked
             else [_typings(instances, len(facts.vocabulary.entities), device)]
         )
     return sources
 
 
-def one_hop_pairs(facts: Facts, instances: Instances, level: Level, directions: Directions) -> tuple[Keys, Keys]:
+def one_hop_pairs(facts: Facts, described: Instances, level: Level, directions: Directions) -> tuple[Keys, Keys]:
     """(queries [G] as `directed relation * E + anchor`, sorted pairs as `query number * candidates + answer`)."""
     entities = max(len(facts.vocabulary.entities), 1)
     heads, tails, relations = (column.astype(np.int64) for column in (facts.heads, facts.tails, facts.relations))
@@ -87,15 +88,15 @@ def one_hop_pairs(facts: Facts, instances: Instances, level: Level, directions: 
     queries, numbers = np.unique(np.concatenate(asked), return_inverse=True)
     answer = np.concatenate(answers)
     if level is Level.CONCEPT:
-        origin, concepts = instances.concepts_of.gather(answer.astype(np.int32))
-        return queries, distinct(numbers[origin] * len(instances.hierarchy) + concepts)
+        origin, concepts = described.concepts_of.gather(answer.astype(np.int32))
+        return queries, distinct(numbers[origin] * len(described.hierarchy) + concepts)
     return queries, distinct(numbers * entities + answer)
 
 
 def _one_hop(
-    facts: Facts, instances: Instances, level: Level, config: BatchConfig, device: torch.device
+    facts: Facts, described: Instances, level: Level, config: BatchConfig, device: torch.device
 ) -> QuerySource:
-    queries, pairs = one_hop_pairs(facts, instances, level, config.directions)
+    queries, pairs = one_hop_pairs(facts, described, level, config.directions)
     width = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}[level]
     slots = np.stack(np.divmod(queries, max(len(facts.vocabulary.entities), 1)), axis=1)
     return _of_pairs(Kind(level, ONE_HOP), slots, (pairs, width), config, device)
@@ -176,11 +177,13 @@ def _truths(rows: Rows, width: int, device: torch.device) -> Truths:
     return Truths.of_keys(first.astype(np.int64) * width + second, width, device)
 
 
-def _asked_typings(instances: Instances, config: BatchConfig, device: torch.device) -> list[SampleSource]:
-    """The typings as queries: from each entity to its concepts, and from each concept to its members."""
+def _asked_typings(
+    instances: Instances, described: Instances, config: BatchConfig, device: torch.device
+) -> list[SampleSource]:
+    """The typings as queries: from each entity to what describes it, and from each concept to its members."""
     sources: list[SampleSource] = []
     for kind, rows, width in (
-        (Kind(Level.CONCEPT, TYPES, Task.INSTANTIATION), instances.concepts_of, len(instances.hierarchy)),
+        (Kind(Level.CONCEPT, TYPES, Task.INSTANTIATION), described.concepts_of, len(instances.hierarchy)),
         (Kind(Level.ENTITY, MEMBERS, Task.INSTANTIATION), instances.entities_of, len(instances.concepts_of)),
     ):
         asked, answers = (column.astype(np.int64) for column in rows.coordinates())
