@@ -196,6 +196,7 @@ function present() {
   const { canonical, english, entity_count, concept_count, milliseconds } = shown.answers;
   const found = `${spell("entities", "entity")} and ${spell("concepts", "concept")}`;
   byId("summary").textContent = `${found} in ${milliseconds < 10 ? milliseconds.toFixed(1) : number(Math.round(milliseconds))} ms`;
+  byId("empty").hidden = true;
   byId("threshold").hidden = !shown.model;
   byId("min-degree").value = shown.min;
   byId("min-degree-shown").textContent = shown.min.toFixed(2);
