@@ -17,6 +17,7 @@ with warnings.catch_warnings():
 OPERATIONS = [
     ("/api/answer", "get"),
     ("/api/answer", "post"),
+    ("/api/candidates", "get"),
     ("/api/explain", "get"),
     ("/api/drawing", "get"),
     ("/api/search", "get"),

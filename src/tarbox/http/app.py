@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from tarbox.core.errors import TarboxError
+from tarbox.http.candidate_routes import candidate_routes
 from tarbox.http.catalogue_routes import catalogue
 from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard
@@ -65,6 +66,7 @@ def create_app(
     )
     app.include_router(api(dispatcher, kb_page(answerer, settings.bounds)))
     app.include_router(catalogue(dispatcher))
+    app.include_router(candidate_routes(dispatcher))
     app.include_router(sparql(dispatcher, settings.bounds))
     _add_operations(app, dispatcher, metrics)
     _add_problems(app, dispatcher.kb.title)

@@ -66,6 +66,9 @@ export const complete = (prefix, role, limit, signal) => request("api/complete",
 
 export const knowledgeBase = () => request("api/kb", {});
 
+export const candidates = (relation, within, limit, offset) =>
+  request("api/candidates", { relation, limit, offset, ...(within ? { for: within } : {}) });
+
 export const classDescription = (expression) => request("api/concept", { expression });
 
 export const concept = (iri, signal) => request(`api/concepts/${encodeURIComponent(iri)}`, {}, { signal });

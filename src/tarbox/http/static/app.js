@@ -4,6 +4,7 @@
 import { AnswerList, MOST, STEP } from "./answers.js";
 import * as api from "./api.js";
 import { Builder } from "./builder.js";
+import { Candidates } from "./candidates.js";
 import { Classes } from "./classes.js";
 import { Details } from "./details.js";
 import { byId, counted, element, number } from "./dom.js";
@@ -49,6 +50,7 @@ const details = new Details({
   closed: () => go({ query: shown.query, chosen: null }),
 });
 const classes = new Classes({ asked: (query) => go({ query, chosen: null }) });
+const candidates = new Candidates();
 const lists = Object.fromEntries(
   Object.keys(KINDS).map((level) => [
     level,
@@ -286,7 +288,7 @@ function marked(saved) {
 
 async function introduce() {
   try {
-    const { title, model, trained_on, counts, examples } = await api.knowledgeBase();
+    const { title, model, trained_on, counts, relations, examples } = await api.knowledgeBase();
     shown.model = model;
     byId("kb-title").textContent = title;
     const kinds = ["entities", "concepts", "relations"].filter((kind) => counts[kind] !== undefined);
@@ -294,6 +296,7 @@ async function introduce() {
     const learnt = trained_on ? `predictions by ${model}, trained on ${trained_on}` : `predictions by ${model}`;
     byId("counts").textContent = [title, ...facts, ...(model ? [learnt] : [])].join(" · ");
     byId("examples").replaceChildren(...topics(examples));
+    candidates.offer(model ? relations : []);
     if (shown.query === null) begin(true);
     return title;
   } catch (problem) {

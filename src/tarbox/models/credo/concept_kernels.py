@@ -15,55 +15,52 @@ from tarbox.models.credo.kernels import _compiled, _find
 
 
 @_compiled
-def _join_typings(typings: Any, entity: int, strength: float, space: Any, count: int) -> int:
-    """Join the concepts of an entity that a proof of some strength leads to into `space`: [C] the probability that
-    nothing leads to each, which of them were met, and these; returns how many were."""
+def _join_typings(typings: Any, entity: int, strength: float, absent: Any, met: Any) -> None:
+    """Join the concepts of an entity that a proof of some strength leads to into [C] the probability that nothing leads
+    to each, and mark them as met."""
     offsets, concepts, values = typings
-    absent, met, touched = space
     for place in range(offsets[entity], offsets[entity + 1]):
         concept, chance = concepts[place], strength * values[place]
-        if not met[concept]:
-            met[concept] = True
-            touched[count] = concept
-            count += 1
+        met[concept] = 1
         if chance >= 1.0:
             absent[concept] = 0.0
         elif absent[concept] > 0:
             absent[concept] = max(absent[concept] * (1.0 - chance), 1e-300)
-    return count
 
 
 @_compiled
 def describe(links: Any, ways: Any, typings: Any, block: Any, limits: Any) -> Any:
     """(sizes, concepts, probabilities) of the entities `block[0]` to `block[1]`: the noisy-or of their own typings and
-    of those of what the directed relations `ways` lead them to. The concepts of an entity come in any order; `limits`
-    are how many there are, and the least probability kept. A proof that is certain makes 1, others make less."""
+    of those of what the directed relations `ways` lead them to. `limits` are how many concepts there are, and the least
+    probability kept. A proof that is certain makes 1, others make less."""
     starts, near, far, degrees = links
     width, least = limits
-    absent, met, touched = np.ones(width, np.float64), np.zeros(width, np.bool_), np.empty(width, np.int32)
-    space = (absent, met, touched)
+    absent, met = np.ones(width, np.float64), np.zeros(-(-width // 8) * 8, np.uint8)
+    words = met.view(np.uint64)
     sizes = np.zeros(block[1] - block[0], np.int64)
-    found, likely = np.empty(1 << 16, np.int32), np.empty(1 << 16, np.float32)
+    found, likely = np.empty(width, np.int32), np.empty(width, np.float32)
     filled = 0
     for entity in range(block[0], block[1]):
-        count = _join_typings(typings, entity, 1.0, space, 0)
+        _join_typings(typings, entity, 1.0, absent, met)
         for way in ways:
             place = _find(near, starts[way], starts[way + 1], entity)
             while place < starts[way + 1] and near[place] == entity:
-                count = _join_typings(typings, far[place], np.float64(degrees[place]), space, count)
+                _join_typings(typings, far[place], np.float64(degrees[place]), absent, met)
                 place += 1
-        if filled + count > len(found):
-            room = len(found) + count
-            found = np.concatenate((found, np.empty(room, np.int32)))
-            likely = np.concatenate((likely, np.empty(room, np.float32)))
-        for concept in touched[:count]:
-            if 1.0 - absent[concept] >= least:
-                found[filled] = concept
-                likely[filled] = 1.0 if absent[concept] == 0 else min(1.0 - absent[concept], 0.9999999)
-                filled += 1
-                sizes[entity - block[0]] += 1
-            absent[concept] = 1.0
-            met[concept] = False
+        if filled + width > len(found):
+            found = np.concatenate((found, np.empty(len(found) + width, np.int32)))
+            likely = np.concatenate((likely, np.empty(len(likely) + width, np.float32)))
+        before = filled
+        for word in range(len(words)):  # eight concepts at a time, since most are not met
+            if words[word]:
+                words[word] = 0
+                for concept in range(8 * word, min(8 * word + 8, width)):
+                    if 1.0 - absent[concept] >= least:
+                        found[filled] = concept
+                        likely[filled] = 1.0 if absent[concept] == 0 else min(1.0 - absent[concept], 0.9999999)
+                        filled += 1
+                    absent[concept] = 1.0
+        sizes[entity - block[0]] = filled - before
     return sizes, found[:filled].copy(), likely[:filled].copy()
 
 

@@ -115,9 +115,7 @@ def _describe(annotations: Sequence[int], links: tuple[NDArray[np.int64], Ids, I
     parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
 
     def work(rows: slice) -> None:
-        sizes, found, degrees = describe(links, ways, typings, (rows.start, rows.stop), (width, LEAST_DESCRIBED))
-        order = np.argsort(pair_keys(np.repeat(np.arange(len(sizes)), sizes), found, width))
-        parts[rows.start] = sizes, found[order], degrees[order]
+        parts[rows.start] = describe(links, ways, typings, (rows.start, rows.stop), (width, LEAST_DESCRIBED))
 
     share_out(work, entities, max(1 << 12, entities // 32))
     sizes, columns, values = (np.concatenate(part) for part in zip(*(parts[at] for at in sorted(parts)), strict=True))
