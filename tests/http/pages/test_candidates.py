@@ -37,5 +37,5 @@ def test_new_facts_of_a_relation(visit: Open, serve: Any, academia: KnowledgeBas
 def test_a_store_has_no_such_section(visit: Open) -> None:
     page = (seen := visit()).page
     seen.go()
-    page.wait_for_selector("#example-list button")
+    page.wait_for_selector("#examples .card")
     assert not page.is_visible("#candidates")

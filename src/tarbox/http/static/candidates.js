@@ -1,7 +1,7 @@
 // The most likely new facts of a relation, with what speaks for each. Only where a model predicts.
 
 import { candidates } from "./api.js";
-import { byId, counted, element, measure, number } from "./dom.js";
+import { byId, counted, element, link, measure, number } from "./dom.js";
 
 const STEP = 10;
 
@@ -55,7 +55,7 @@ export class Candidates {
 
   #row({ subject, object, degree, evidence }, relation) {
     const said = evidence.length ? evidence : ["Nothing near it in the graph: the model's score alone."];
-    const fact = element("span", {}, element("b", {}, subject.label), ` ${relation} `, element("b", {}, object.label));
+    const fact = element("span", {}, link("entity", subject), ` ${relation} `, link(this.#relation.value === "type" ? "concept" : "entity", object));
     return element("li", {}, fact, measure("degree", degree), element("ul", {}, said.map((each) => element("li", {}, each))));
   }
 }
