@@ -63,6 +63,8 @@ async def _ask(address: str, until: float, heard: Heard) -> None:
                 await reader.readexactly(int(length[1]) if length else 0)
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             heard.broken += 1
+            if writer is not None:
+                writer.close()
             writer = None
             await asyncio.sleep(0.05)
             continue

@@ -19,6 +19,7 @@ OPERATIONS = [
     ("/api/answer", "post"),
     ("/api/answers", "post"),
     ("/ready", "get"),
+    ("/api/candidates", "get"),
     ("/api/explain", "get"),
     ("/api/drawing", "get"),
     ("/api/search", "get"),

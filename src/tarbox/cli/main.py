@@ -17,6 +17,7 @@ from tarbox.cli.demo import demo
 from tarbox.cli.evaluate import evaluate
 from tarbox.cli.explain import explain
 from tarbox.cli.names import search, show
+from tarbox.cli.predict import predict
 from tarbox.cli.serve import serve
 from tarbox.cli.train import train
 from tarbox.cli.tune import tune
@@ -45,6 +46,7 @@ app.command("eval")(evaluate)
 app.command()(compare)
 app.command()(concept)
 app.command()(explain)
+app.command()(predict)
 app.command()(serve)
 kb_app.command("build")(kb.build_kb)
 kb_app.command("info")(kb.show_kb)

@@ -117,6 +117,12 @@ class VocabularyResolver:
         known = self._vocabulary.names(role).find(term)
         return local_name(term) if known is None else self._vocabulary.names(role).show(known)
 
+    def read(self, role: Role, text: str) -> list[str]:
+        """The terms that people read as this text, in any case: the way back from `show`."""
+        names, lookup = self._vocabulary.names(role), self._lookups[role]
+        found = [*lookup.find_folded(text, NameSource.LABEL), *lookup.find_folded(text, NameSource.LOCAL)]
+        return [names.iri(row) for row in dict.fromkeys(found) if names.show(row).casefold() == text.casefold()]
+
     @cached_property
     def prefixes(self) -> dict[str, str]:
         """Prefix to namespace: the well-known ones, and the vocabulary's commonest by the last part of their path.

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarbox.core.errors import Overloaded, TarboxError
+from tarbox.http.candidate_routes import candidate_routes
 from tarbox.http.catalogue_routes import catalogue
 from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard
@@ -39,7 +40,7 @@ READY_IN: Final = 2.0
 _BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 
 
-ROUTERS: Final[Sequence[Callable[[Dispatcher], APIRouter]]] = (api, catalogue, sparql)
+ROUTERS: Final[Sequence[Callable[[Dispatcher], APIRouter]]] = (api, catalogue, candidate_routes, sparql)
 """The routes of the API; a module with more of them adds its own here."""
 
 

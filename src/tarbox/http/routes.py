@@ -17,6 +17,7 @@ from tarbox.core.ids import Level, Role
 from tarbox.http.dispatcher import Dispatcher as Desk
 from tarbox.http.problems import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from tarbox.http.problems import Problem, Refusal, problem, problem_of
+from tarbox.http.query_tree import query_tree
 from tarbox.http.replies import encode
 from tarbox.http.schemas import (
     FIGURE_1,
@@ -159,9 +160,10 @@ def _add_queries(router: APIRouter, desk: Desk) -> None:
         found = await desk.work(explained, query, answer, level)
         return found if isinstance(found, Response) else json_reply(found)
 
-    def drawn(query: str) -> dict[str, str]:
-        tree = desk.replies.read(query)
-        return {"svg": desk.kb.draw(tree), "english": desk.kb.describe(tree), "canonical": desk.kb.render(tree)}
+    def drawn(query: str) -> dict[str, Any]:
+        tree, naming = desk.replies.read(query), desk.kb.resolver
+        said = {"svg": desk.kb.draw(tree), "english": desk.kb.describe(tree), "canonical": desk.kb.render(tree)}
+        return said | {"tree": query_tree(tree, naming.write, naming.show)}
 
     @router.get("/drawing", response_model=DrawingReply, responses=failures(), operation_id="drawing")
     async def drawing(query: Text) -> Response:

@@ -4,7 +4,7 @@ description."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -139,11 +139,16 @@ class AnswersReply(BaseModel):
 
 
 class DrawingReply(BaseModel):
-    """A query as a picture (one SVG element), in English, and in Manchester syntax with short names."""
+    """A query as a picture (one SVG element), in English, in Manchester syntax with short names, and as a tree.
+
+    A node of the tree has a `kind`: `entity` and `concept` have `iri` and `label`, `some` has `relation`, `inverse` and
+    `operand`, `and` and `or` have `operands`, `not` has `operand`, `text` is anything else, in Manchester syntax.
+    """
 
     svg: str
     english: str
     canonical: str
+    tree: dict[str, Any]
 
 
 class SearchReply(BaseModel):

@@ -191,7 +191,9 @@ class Supervisor:
             with suppress(OSError), connection:
                 if state == WAITING:
                     connection.send(lost, socket.MSG_DONTWAIT)
-                connection.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16, socket.MSG_DONTWAIT):  # unread, it would break the connection off
+                    pass
         self._orphans += worker.handed
         self._board.beats[worker.row] = self._board.open[worker.row] = 0
 

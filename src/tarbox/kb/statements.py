@@ -84,6 +84,11 @@ def attribute_rows(rows: Sequence[int], names: Sequence[str], values: Sequence[s
     return pa.record_batch([pa.array(column, field.type) for column, field in columns], schema=ATTRIBUTES)
 
 
+def attribute_list(rows: Sequence[tuple[int, str, str]]) -> pa.RecordBatch:
+    """The same of (row, name, value)."""
+    return attribute_rows(*zip(*rows, strict=True)) if rows else attribute_rows((), (), ())
+
+
 # of no list: pyarrow would import pandas for it, a quarter of a second for every command
 NOTHING = pa.record_batch([pa.nulls(0, field.type) for field in STATEMENTS], schema=STATEMENTS)
 

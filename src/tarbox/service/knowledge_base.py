@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tarbox.core.errors import QueryError
+from tarbox.core.errors import QueryError, QuerySyntaxError
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
@@ -26,6 +26,7 @@ from tarbox.query.drawing import draw
 from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits, parse
 from tarbox.query.render import render
+from tarbox.query.understanding import understand
 from tarbox.service.answers import (
     KNOWN,
     AnswerCounts,
@@ -172,9 +173,17 @@ class KnowledgeBase:
         check_names(query, self.resolver)
 
     def parse(self, text: str, sparql: bool = False, limits: Limits = DEFAULT_LIMITS) -> Query:
-        """The query that a text writes, in Manchester syntax or SPARQL, with the names of this knowledge base."""
+        """The query that a text writes, in Manchester syntax or SPARQL, with the names of this knowledge base.
+
+        English that begins with "every", as `describe` writes it, is understood in the place of Manchester syntax.
+        """
         if not sparql:
-            return parse(text, self.resolver, limits)
+            try:
+                return parse(text, self.resolver, limits)
+            except QuerySyntaxError:
+                if text.lstrip()[: len("every")].lower() != "every":
+                    raise
+                return self._understand(text)
         from tarbox.query.sparql import parse_sparql
 
         return parse_sparql(text, limits)
@@ -324,6 +333,15 @@ class KnowledgeBase:
         found, problems = read_names(self, names)
         for _, problem in problems:
             raise problem
+        return found
+
+    def _understand(self, text: str) -> Query:
+        relations = self.facts.vocabulary.relations.iris.to_pylist()
+        found = understand(text, self.resolver.read, relations, self.resolver.show)
+        if found is None:
+            raise QuerySyntaxError(
+                "this English is not understood; say it as answers say their question, or in Manchester syntax", text, 0
+            )
         return found
 
     def _tree(self, query: str | Query, sparql: bool = False) -> Query:

@@ -20,6 +20,7 @@ from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
 from tarbox.service.answering import Question
 from tarbox.service.answers import ALL_FACTS, Answers, ConceptAnswer, EntityAnswer
+from tarbox.service.candidates import CandidateFinder, CandidateList
 from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -143,6 +144,25 @@ class Reasoner:
         """
         predictor = self._scorer if isinstance(self._scorer, Predictor) else None
         return explain_answer(query, self._kb, answer, role, predicted=True, predictor=predictor)
+
+    def candidates(
+        self,
+        relation: str,
+        within: str | Query | None = None,
+        k: int = 1000,
+        concept: str | None = None,
+        first: int = 0,
+    ) -> CandidateList:
+        """The most likely facts of a relation that are not known, at most `k`, each with what speaks for it.
+
+        `relation` is a name or IRI, after `inverse` to have its ends change places, or `type` for typings, of one
+        `concept` or of all. `within` is a query: subjects are its known answers. `first` of the best are left out.
+        """
+        return self._candidates.find(relation, within, concept, k, first)
+
+    @cached_property
+    def _candidates(self) -> CandidateFinder:
+        return CandidateFinder(self._kb, self._scorer)
 
     def _blocks(self, places: Sequence[tuple[int, Ids]]) -> Iterator[Sequence[tuple[int, Ids]]]:
         """As many at a time as memory is meant for."""

@@ -119,11 +119,16 @@ class Visit:
         """Opens the page at a question, the paper's if not told otherwise, and waits for its answers."""
         self.go(q=query)
         self.page.wait_for_selector("#entities .row, #entities .none")
-        self.page.wait_for_selector("#drawing svg")
+        self.page.wait_for_selector("#drawing canvas")
 
     def choose(self, level: str, label: str) -> None:
         """Clicks the answer with this label, in `entities` or `concepts`."""
-        self.page.locator(f"#{level} .row", has=self.page.get_by_text(label, exact=True)).click()
+        self.why(self.page.locator(f"#{level} .row", has=self.page.get_by_text(label, exact=True)))
+
+    def why(self, row: Any) -> None:
+        """Clicks the end of a row: its beginning is a link."""
+        box = row.bounding_box()
+        row.locator(".why").click(position={"x": box["width"] - 10, "y": box["height"] / 2})
 
     def parameters(self) -> dict[str, list[str]]:
         """What the page's address says."""

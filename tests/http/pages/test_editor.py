@@ -114,22 +114,17 @@ def test_what_can_stand_at_the_caret(visit: Open) -> None:
 def test_everything_by_keyboard(visit: Open) -> None:
     page = (seen := visit()).page
     seen.ask()
-    focus = "document.activeElement.innerText.split('\\n')[0]"
+    focus = "document.activeElement.closest('.row').querySelector('.label').innerText"
     page.locator("#query").focus()
     stops = []
     for _ in range(8):
         page.keyboard.press("Tab")
-        stops.append(page.evaluate("document.activeElement.id || document.activeElement.className || 'summary'"))
+        stops.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid", f"no visible focus on {stops[-1]}"
-    assert [stop for stop in stops if stop in ("submit", "drawing", "share", "row")][:4] == [
-        "submit",
-        "drawing",
-        "share",
-        "row",
-    ]
+    assert stops[:4] == ["submit", "save", "share", "export"]
     rows = seen.texts("#entities .row .label")
-    page.locator("#entities .row").first.focus()
+    page.locator("#entities .why").first.focus()
     page.keyboard.press("ArrowDown")
     assert page.evaluate(focus) == rows[1]
     page.keyboard.press("End")
@@ -142,5 +137,6 @@ def test_everything_by_keyboard(visit: Open) -> None:
     assert page.evaluate(focus) == rows[-1]
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # the button below the list
-    page.wait_for_selector("#entities .row >> nth=10")
-    assert page.evaluate(focus) == seen.texts("#entities .row .label")[10]
+    page.wait_for_selector("#entities .row >> nth=15")
+    assert seen.texts("#entities .row .label")[:15] == rows
+    assert page.evaluate(focus) == seen.texts("#entities .row .label")[15]

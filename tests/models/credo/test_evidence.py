@@ -14,7 +14,8 @@ from uncertain import Maker, World
 
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo.evidence import SHRINKAGE, SMOOTHING, Evidence, KeyCounts, RuleConfidences, frequent_columns
+from tarbox.models.credo.evidence import SHRINKAGE, Evidence, KeyCounts, frequent_columns
+from tarbox.models.credo.rules import SMOOTHING, RuleConfidences
 
 seeds = st.integers(0, 1 << 32)
 some = settings(max_examples=8, deadline=None, derandomize=True)

@@ -47,12 +47,15 @@ async function request(path, parameters, options = {}) {
 
 export const isSparql = (text) => /^\s*(#.*\s+)*(prefix|base|select)\b/i.test(text);
 
-export const answer = (query, k, signal) =>
+/** The least degree of a prediction that is listed, unless another is asked for. */
+export const MIN_DEGREE = 0.1;
+
+export const answer = (query, k, signal, minDegree = MIN_DEGREE) =>
   request("api/answer", {}, {
     method: "POST",
     signal,
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ query, language: isSparql(query) ? "sparql" : "manchester", k }),
+    body: JSON.stringify({ query, language: isSparql(query) ? "sparql" : "manchester", k, min_degree: minDegree }),
   });
 
 export const explain = (query, iri, level, signal) => request("api/explain", { query, answer: iri, level }, { signal });
@@ -63,6 +66,34 @@ export const complete = (prefix, role, limit, signal) => request("api/complete",
 
 export const knowledgeBase = () => request("api/kb", {});
 
+export const candidates = (relation, within, limit, offset) =>
+  request("api/candidates", { relation, limit, offset, ...(within ? { for: within } : {}) });
+
 export const classDescription = (expression) => request("api/concept", { expression });
 
 export const concept = (iri, signal) => request(`api/concepts/${encodeURIComponent(iri)}`, {}, { signal });
+
+/** An IRI in N-Triples form as a segment of a path. */
+const segment = (iri) => encodeURIComponent(iri.replace(/^<(.*)>$/, "$1"));
+
+export const search = (q, limit, signal) => request("api/search", { q, limit }, { signal });
+
+export const entityCard = (iri, page = {}) => request(`api/entities/${segment(iri)}`, page);
+
+/** Concepts below a parent, or the roots; or all, page by page. */
+export const concepts = (parameters) => request("api/concepts", parameters);
+
+/** Relations with domain, range and counts; those that occur for a concept's instances, with their direction. */
+export const relations = (parameters) => request("api/relations", parameters);
+
+export const description = () => request("openapi.json", {});
+
+export const relationCard = (iri) => request(`api/relations/${segment(iri)}`, {});
+
+/** How many facts of a relation each thing at its end (or, inverse, at its beginning) has: IRI to number, the most first. */
+export async function factCounts(relation, inverse, limit) {
+  const pattern = inverse ? `?x ${relation} ?y` : `?y ${relation} ?x`;
+  const query = `SELECT ?x (COUNT(*) AS ?n) { ${pattern} } GROUP BY ?x ORDER BY DESC(?n) LIMIT ${limit}`;
+  const { results } = await request("sparql", { query });
+  return new Map(results.bindings.filter(({ x }) => x.type === "uri").map(({ x, n }) => [`<${x.value}>`, Number(n.value)]));
+}

@@ -1,7 +1,7 @@
 // Why an answer is one, and where a concept stands.
 
 import * as api from "./api.js";
-import { badge, byId, counted, element, measure, number, shape, spoken } from "./dom.js";
+import { addressOf, byId, counted, element, link, measure, number, shape, spoken } from "./dom.js";
 import { drawGraph } from "./graph.js";
 
 const CHILDREN = 12;
@@ -45,7 +45,7 @@ export class Details {
     this.#reset();
     this.#panel.classList.remove("empty");
     this.#panel.setAttribute("aria-busy", "true");
-    const title = element("h2", { tabindex: "-1", id: "details-title" }, shape(level), item?.label ?? shorten(iri));
+    const title = element("h2", { tabindex: "-1", id: "details-title" }, shape(level), link(level, { iri, label: item?.label ?? shorten(iri) }));
     const body = element("div", { class: "details-body" }, element("p", { class: "waiting" }, "Looking for the reasons …"));
     const back = "Close and go back to the answers";
     const close = element("button", { type: "button", class: "quiet", "aria-label": back, onclick: this.#follow.closed }, "Close");
@@ -60,7 +60,7 @@ export class Details {
     this.#panel.removeAttribute("aria-busy");
     body.replaceChildren();
     const label = place.value?.label ?? reason.value?.nodes.find(({ kind }) => kind === "answer")?.label;
-    if (label) title.replaceChildren(shape(level), label);
+    if (label) title.replaceChildren(shape(level), link(level, { iri, label }));
     if (place.value) body.append(...measures(place.value, item));
     if (reason.status === "fulfilled") await this.#explain(body, reason.value, level);
     else body.append(element("p", { class: "none" }, reason.reason.message));
@@ -81,12 +81,22 @@ export class Details {
     this.#panel.replaceChildren();
   }
 
+  /** Where the panel stands: below a row, on a phone, or in its own column. */
+  place(row) {
+    if (row && matchMedia("(max-width: 760px)").matches) row.after(element("li", { class: "here" }, this.#panel));
+    else if (this.#panel.parentElement.matches(".here")) {
+      const here = this.#panel.parentElement;
+      byId("classes").before(this.#panel);
+      here.remove();
+    }
+  }
+
   async #explain(body, { sentence, nodes, edges, steps }, level) {
-    body.append(element("p", { class: "sentence" }, sentence));
+    body.append(element("p", { class: "sentence" }, linked(sentence, nodes ?? [], level)));
     const frame = element("div", { class: "graph", role: "img", "aria-label": `Graph: ${sentence}` });
     if (nodes?.length > 1) body.append(frame);
     if (steps?.length > 1) body.append(this.#steps(steps, edges));
-    if (frame.isConnected) this.#graph = await drawGraph(frame, { nodes, edges }, level, (iri) => this.#follow.opened("concept", iri));
+    if (frame.isConnected) this.#graph = await drawGraph(frame, { nodes, edges }, level, (role, iri) => (location.hash = addressOf(role, iri)));
   }
 
   /** The reasons one by one; pointing at one shows its edge. A step that counts, or tells what is absent, has none. */
@@ -137,6 +147,19 @@ export class Details {
   }
 }
 
+/** A sentence in which the names of nodes are links. */
+function linked(sentence, nodes, level) {
+  const named = nodes.filter(({ iri, label }) => iri?.startsWith("<") && label).toSorted((one, other) => other.label.length - one.label.length);
+  if (!named.length) return [sentence];
+  const escaped = named.map(({ label }) => label.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = sentence.split(new RegExp(`(?<![\\p{L}\\d])(${escaped.join("|")})(?![\\p{L}\\d])`, "u"));
+  return parts.map((part) => {
+    const node = named.find(({ label }) => label === part);
+    const role = node?.kind === "concept" || (node?.kind === "answer" && level === "concept") ? "concept" : "entity";
+    return node ? link(role, node) : part;
+  });
+}
+
 /** What a concept tells about the answers: `item` is its row in the list, where it has one. */
 function measures(concept, item) {
   const shares = [["Coverage", item?.coverage], ["Specificity", concept.specificity]];
@@ -160,12 +183,12 @@ function here({ label, equivalents }) {
 }
 
 /** Known members, then predicted ones. */
-function members({ instances, predicted, count }) {
-  if (!instances.length && !predicted.length) return element("p", { class: "none" }, "It has no instances.");
-  const known = instances.slice(0, MEMBERS);
-  const shown = [...known.map((each) => ({ ...each, degree: 1, status: "known" })), ...predicted.slice(0, MEMBERS).map((each) => ({ ...each, status: "predicted" }))];
-  const rows = shown.map(({ label, degree, status }) =>
-    element("li", {}, shape("entity"), element("span", { class: "label" }, label), badge(status), measure("degree", degree, status)),
+function members({ instances, predicted: guessed, count }) {
+  if (!count && !guessed.length) return element("p", { class: "none" }, "It has no instances.");
+  const known = instances.slice(0, MEMBERS).map((member) => ({ ...member, degree: 1, status: "known" }));
+  const predicted = guessed.slice(0, MEMBERS).map((member) => ({ ...member, status: "predicted" }));
+  const rows = [...known, ...predicted].map((member) =>
+    element("li", {}, shape("entity", member.status), link("entity", member), measure("degree", member.degree, member.status)),
   );
   const rest = count - known.length;
   const more = rest > 0 ? element("p", { class: "rest" }, `and ${counted(rest, "other instance")}`) : "";

@@ -18,9 +18,17 @@ export function element(tag, attributes = {}, ...children) {
 /** Text for screen readers only. */
 export const spoken = (text) => element("span", { class: "visually-hidden" }, text);
 
-/** The sign of a level: a circle for entities, a square for concepts. */
-export const shape = (level) =>
-  element("i", { class: `shape ${level === "concept" ? "square" : "circle"}`, "aria-hidden": "true" });
+const SHAPES = { entity: "circle", concept: "square" };
+
+/** The sign of a role: a circle for entities, a square for concepts, a line for relations; a predicted one is dashed. */
+export const shape = (role, status = "") => element("i", { class: `shape ${SHAPES[role] ?? role} ${status}`, "aria-hidden": "true" });
+
+/** Where the page of a thing is: a view of its own in the address. */
+export const addressOf = (role, iri) => `#/${role}/${encodeURIComponent(iri.replace(/^<(.*)>$/, "$1"))}`;
+
+/** A name that leads to its page; a literal, which has none, is text. */
+export const link = (role, { iri, label }) =>
+  iri.startsWith('"') ? element("span", { class: "label" }, label) : element("a", { class: "label", href: addressOf(role, iri) }, label);
 
 /** A number between 0 and 1 with two digits and a bar of that length. */
 export function measure(name, share, extra = "") {
@@ -28,8 +36,6 @@ export function measure(name, share, extra = "") {
   bar.style.setProperty("--share", String(Math.max(0, Math.min(1, share))));
   return element("span", { class: `measure ${extra}` }, spoken(`${name} `), fixed(share), bar);
 }
-
-export const badge = (status) => element("span", { class: `badge ${status}` }, status);
 
 export const fixed = (share) => share.toFixed(2);
 

@@ -1,12 +1,14 @@
 // The expression box: coloured text behind a text area, completion as a combobox, and a mark where an error is.
 
-import { complete } from "./api.js";
+import { complete, drawing, search } from "./api.js";
+import { ways } from "./choices.js";
 import { byId, element, shape } from "./dom.js";
 import { context, tokenise } from "./tokens.js";
+import { write } from "./tree.js";
 
 const LIMIT = 8;
+const WAYS = 6;
 const PAUSE = 90;
-const ROLES = { entity: "entity", concept: "concept", relation: "relation", keyword: "keyword" };
 
 /** The box. `changed(text)` is called on every edit, `submitted(text)` on Enter or the button. */
 export class Editor {
@@ -124,15 +126,18 @@ export class Editor {
     this.#pending = new AbortController();
     const found = here.keywords.filter((word) => word.startsWith(here.prefix.toLowerCase()));
     const keywords = found.map((name) => ({ name, label: "", role: "keyword" }));
-    let names = [];
+    let [names, values] = [[], []];
     try {
       const { signal } = this.#pending;
-      names = await Promise.all(here.roles.map((role) => complete(here.prefix, role, LIMIT, signal)));
+      [values, ...names] = await Promise.all([
+        here.keywords.includes("not") && here.prefix.length > 1 ? valuesNamed(here.prefix, signal) : [],
+        ...here.roles.map((role) => complete(here.prefix, role, LIMIT, signal)),
+      ]);
     } catch {
       return this.#close(); // completion is a convenience: the answer itself reports what is wrong
     }
     if (this.text !== text || this.#area.selectionEnd !== caret || document.activeElement !== this.#area) return undefined;
-    const offered = [...keywords, ...interleave(names)].slice(0, LIMIT);
+    const offered = [...keywords, ...interleave(names)].slice(0, LIMIT).concat(values);
     const typed = text.slice(here.start, here.end);
     if (!offered.length || (offered.length === 1 && offered[0].name === typed)) return this.#close();
     this.#range = here;
@@ -186,12 +191,16 @@ export class Editor {
     else this.#area.removeAttribute("aria-activedescendant");
   }
 
-  #accept(row) {
+  async #accept(row) {
     const { start, end } = this.#range;
+    const { name, tree } = this.#options[row];
+    const rest = this.text.slice(0, start) + this.text.slice(end);
     const follows = /^[\s)},]/.test(this.text.slice(end));
     this.#close();
-    this.replace(start, end, this.#options[row].name + (follows ? "" : " "));
-    this.#close();
+    if (tree && !rest.trim()) return this.#submitted(write(tree)); // a whole question
+    const text = tree ? `(${(await drawing(write(tree))).canonical})` : name;
+    this.replace(start, end, text + (follows ? "" : " "));
+    return this.#close();
   }
 
   #clicked(event) {
@@ -206,11 +215,20 @@ function optionElement({ name, label, role }, index) {
   return element(
     "li",
     { role: "option", id: `completion-${index}`, class: role, "aria-selected": "false" },
-    role === "entity" || role === "concept" ? shape(role) : element("i", { class: `shape ${role}`, "aria-hidden": "true" }),
+    shape(role === "way" ? "relation" : role),
     element("span", { class: "name" }, name),
     label && label !== plain ? element("span", { class: "label" }, label) : null,
-    element("span", { class: "role" }, ROLES[role] ?? role),
+    element("span", { class: "role" }, role === "way" ? "" : role),
   );
+}
+
+/** Entities that a word names where a condition can stand, and for the best of them what it can be asked. */
+async function valuesNamed(prefix, signal) {
+  const { results } = await search(prefix, LIMIT, signal);
+  const entities = results.filter(({ role }) => role === "entity").slice(0, 3);
+  const uses = entities.length ? (await ways(entities[0])).slice(0, WAYS) : [];
+  const itself = entities.map(({ iri, label, name }) => ({ name: label, label: name, role: "entity", tree: { kind: "entity", iri, label } }));
+  return [...itself.slice(0, 1), ...uses.map(({ label, count, tree }) => ({ name: label, label: String(count), role: "way", tree })), ...itself.slice(1)];
 }
 
 /** The lists as one, best of each first. */

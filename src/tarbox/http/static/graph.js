@@ -8,12 +8,15 @@ const INDENT = 30;
 const LINE = 44;
 const PAD = 10;
 
-/** Draws {nodes, edges} into `frame`; returns a handle with `emphasise(edge)` and `destroy()`. */
-export async function drawGraph(frame, { nodes, edges }, level, opened) {
-  const { default: cytoscape } = await import("./vendor/cytoscape.esm.min.mjs");
+/** The drawing library, loaded with the first drawing. */
+export const loadCytoscape = async () => (await import("./vendor/cytoscape.esm.min.mjs")).default;
+
+/** Draws {nodes, edges} into `frame`, `gaps` apart; returns a handle with `emphasise(edge)` and `destroy()`. */
+export async function drawGraph(frame, { nodes, edges }, level, opened, gaps = { column: COLUMN, row: ROW }) {
+  const cytoscape = await loadCytoscape();
   if (!frame.isConnected) return null;
   const tree = grow(nodes, edges);
-  const plan = arrange(tree, frame.clientWidth);
+  const plan = arrange(tree, frame.clientWidth, gaps);
   const graph = cytoscape({
     container: frame,
     elements: [
@@ -45,7 +48,7 @@ export async function drawGraph(frame, { nodes, edges }, level, opened) {
   const scale = Math.min(1, (frame.clientWidth - 2 * PAD) / w);
   frame.style.setProperty("height", `${Math.ceil(h * scale) + 2 * PAD}px`);
   fit();
-  graph.on("tap", "node.concept", (event) => opened(event.target.data("iri")));
+  graph.on("tap", "node", ({ target }) => target.data("iri").startsWith("<") && opened(target.hasClass("concept") ? "concept" : "entity", target.data("iri")));
   const repaint = () => graph.style(styles(plan.room));
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", repaint);
@@ -88,22 +91,22 @@ function grow(nodes, edges) {
 }
 
 /** How the tree lies in a frame of this width: the place and the classes of each node, the `room` for a name. */
-function arrange(tree, width) {
+function arrange(tree, width, { column: across, row: down }) {
   const most = (key) => Math.max(...Array.from(tree.values(), (spot) => spot[key]));
   const [last, rows] = [most("column"), most("row") + 1];
-  if (NAME + last * COLUMN + 80 <= width) {
+  if (NAME + last * across + 80 <= width) {
     return {
       room: NAME,
       classes: (id) => (tree.get(id).column === last ? ["end"] : []),
-      position: ({ column, row }) => ({ x: (last - column) * COLUMN, y: row * ROW }),
+      position: ({ column, row }) => ({ x: (last - column) * across, y: row * down }),
     };
   }
   if ((rows - 1) * 100 + 140 <= width) {
-    const across = Math.min(210, (width - 40) / rows);
+    const beside = Math.min(210, (width - 40) / rows);
     return {
-      room: Math.min(180, across - 44),
+      room: Math.min(180, beside - 44),
       classes: () => ["beside"],
-      position: ({ column, row }) => ({ x: row * across, y: (last - column) * ROW }),
+      position: ({ column, row }) => ({ x: row * beside, y: (last - column) * down }),
     };
   }
   return {
@@ -134,7 +137,7 @@ function bend(index, source, tree) {
 }
 
 /** Cytoscape draws on a canvas, which style sheets do not reach: the colours are read from the page. */
-function styles(room) {
+export function styles(room) {
   const page = getComputedStyle(document.documentElement);
   const colour = (name) => page.getPropertyValue(`--${name}`).trim();
   const font = getComputedStyle(document.body).fontFamily;
@@ -152,6 +155,7 @@ function styles(room) {
     { selector: ".end", style: { "text-valign": "center", "text-halign": "left", "text-margin-x": -6, "text-margin-y": 0, "text-justification": "right" } },
     { selector: ".answer", style: { "text-halign": "center", "text-margin-x": 0, "text-margin-y": 6, "text-justification": "center" } },
     { selector: ".beside", style: { "text-valign": "center", "text-halign": "right", "text-margin-x": 7, "text-margin-y": 0, "text-justification": "left" } },
+    { selector: ".below", style: { "text-valign": "bottom", "text-halign": "center", "text-margin-x": 0, "text-margin-y": 4, "text-justification": "center" } },
     { selector: ".entity", style: { "background-color": colour("accent-soft"), "border-color": colour("accent") } },
     { selector: ".concept", style: { shape: "rectangle", "background-color": colour("accent-soft"), "border-color": colour("accent") } },
     {

@@ -1,8 +1,12 @@
 // What is wrong with a question: a mark in the box, a caret under the place, and names that may have been meant.
 
-import { useKey } from "./api.js";
-import { byId, element } from "./dom.js";
+import { isSparql, search, useKey } from "./api.js";
+import { ways } from "./choices.js";
+import { byId, element, link, shape } from "./dom.js";
 import { tokenEnd } from "./tokens.js";
+import { write } from "./tree.js";
+
+const FOUND = 5;
 
 /** The message under the box. `retry()` asks again. */
 export class Trouble {
@@ -45,6 +49,18 @@ export class Trouble {
       this.#box.append(element("button", { type: "button", class: "quiet", onclick: this.#retry }, "Try again"));
     }
     this.#box.hidden = false;
+    if (problem.position !== null && !isSparql(text)) this.#find(text);
+  }
+
+  /** What the words of a text name, and what can be asked with the first of it: perhaps that was meant. */
+  async #find(text) {
+    const { results } = await search(text.slice(0, 200), FOUND).catch(() => ({ results: [] }));
+    const entity = results.find(({ role }) => role === "entity");
+    const asked = entity ? await ways(entity).catch(() => []) : [];
+    if (!results.length || this.#editor.text.trim() !== text) return;
+    const named = results.map((each) => element("li", {}, shape(each.role), link(each.role, each)));
+    const questions = asked.map(({ label, tree }) => element("li", {}, element("a", { href: `?q=${encodeURIComponent(write(tree))}` }, label)));
+    this.#box.append(element("div", { class: "found" }, element("p", {}, "These names were found:"), element("ul", {}, named, questions)));
   }
 
   /** The server wants a key: a place to give it. */
@@ -66,7 +82,7 @@ export class Trouble {
     const buttons = candidates.map((name) =>
       element("button", { type: "button", class: "quiet", onclick: () => this.#editor.replace(start, end, written(name)) }, name),
     );
-    return [element("p", { class: "candidates" }, element("span", {}, "Use"), ...buttons)];
+    return [element("p", { class: "meant" }, element("span", {}, "Use"), ...buttons)];
   }
 }
 

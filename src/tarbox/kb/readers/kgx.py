@@ -19,7 +19,7 @@ from tarbox.kb.namespaces import LABEL, OBO, OWL, RDF, RDFS, SKOS, SUBCLASS, TYP
 from tarbox.kb.readers.biology import BIOLINK, DISEASES
 from tarbox.kb.readers.tables import split_rows
 from tarbox.kb.sources import Source, chunks
-from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, batch
+from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_list, batch
 from tarbox.kb.terms import literal, mint, valid_iri
 
 _OBO_PREFIXES: Final = (
@@ -141,7 +141,7 @@ class _Records:
 
     def piece(self, rejected: Sequence[tuple[int, str]]) -> Piece:
         statements = batch(*zip(*self._statements, strict=True)) if self._statements else NOTHING
-        return Piece(statements, rejected, dict(self._left_out), attribute_rows(self._attributes))
+        return Piece(statements, rejected, dict(self._left_out), attribute_list(self._attributes))
 
     def take(self, record: Properties) -> None:
         wanted = ("subject", "predicate", "object") if "predicate" in record else ("id",)

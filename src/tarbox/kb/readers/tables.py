@@ -23,7 +23,7 @@ from tarbox.core.errors import ConfigError, SourceError
 from tarbox.kb.facts import NO_SPLIT, SPLITS
 from tarbox.kb.namespaces import LABEL, SUBCLASS, TYPE
 from tarbox.kb.sources import COMPRESSIONS, Source, chunks
-from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, attribute_rows
+from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, attribute_list
 from tarbox.kb.terms import from_ntriples, is_literal_text, literal, mint, valid_iri
 
 TableRows = list[tuple[int, list[str]]]
@@ -197,7 +197,7 @@ def _piece(rows: TableRows, rejected: list[tuple[int, str]], layout: Layout, bas
         else pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(good))
     )
     statements = pa.record_batch([ids(columns[0]), predicates, objects, splits], schema=STATEMENTS)
-    return Piece(statements, sorted(rejected), attributes=attribute_rows(attributes))
+    return Piece(statements, sorted(rejected), attributes=attribute_list(attributes))
 
 
 def _fault(cells: list[str], layout: Layout, width: int) -> str | None:

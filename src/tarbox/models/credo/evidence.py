@@ -22,17 +22,11 @@ from torch import Tensor
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import Rows, pair_keys
+from tarbox.kb.rows import Rows
 from tarbox.models.base import Sizes
 from tarbox.models.credo.compatibility import Compatibility
-from tarbox.models.credo.kernels import (
-    count_bodies,
-    count_paths,
-    find_paths,
-    find_similar,
-    share_out,
-    weigh_similar,
-)
+from tarbox.models.credo.neighbours import Neighbours
+from tarbox.models.credo.rules import RuleConfidences
 from tarbox.models.saved import sizes_of
 
 
@@ -137,167 +131,6 @@ class Signatures:
         inside = self.kept[places] == concepts if len(self.kept) else np.zeros(len(rows), np.bool_)
         found[inside] = likely[rows[inside], places[inside]]
         return found
-
-
-SMOOTHING: Final = 5.0
-"""Occurrences of a rule's body without its head that are added to those counted: a rule seen once counts little."""
-_RULES: Final = 1 << 24
-"""The most confidences of rules with two steps; the less frequent relations make none."""
-_COUNTED: Final = 1 << 20
-"""Facts, drawn evenly, that rules are counted on."""
-_FACTS_AT_ONCE: Final = 1 << 13
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RuleConfidences:
-    """The graph by entity (`starts`, `relations`, `others`: directed relation d with d(entity, other), in order of the
-    other), and confidences: `single` [2R, R], `double` [W, W, R] over `column` [2R] of the relations."""
-
-    starts: Keys
-    relations: Ids
-    others: Ids
-    column: Ids
-    single: Floats
-    double: Floats
-
-    @classmethod
-    def of(cls, facts: Facts) -> RuleConfidences:
-        entities, relations = len(facts.vocabulary.entities), len(facts.vocabulary.relations)
-        near = np.concatenate([facts.heads, facts.tails])
-        directed = np.concatenate([2 * facts.relations, 2 * facts.relations + 1])
-        far = np.concatenate([facts.tails, facts.heads])
-        order = np.lexsort((directed, far, near))
-        starts = np.searchsorted(near[order], np.arange(entities + 1))
-        graph = (starts, directed[order].astype(np.int32), far[order].astype(np.int32))
-        counts = np.bincount(directed, minlength=2 * relations)
-        column = np.full(2 * relations, -1, np.int32)
-        width = min(2 * relations, 256, int((_RULES / max(relations, 1)) ** 0.5))
-        chosen = np.sort(np.argsort(-counts, kind="stable")[:width])
-        column[chosen] = np.arange(len(chosen))
-        single = np.zeros((2 * relations, relations), np.float32)
-        double = np.zeros((len(chosen), len(chosen), relations), np.float32)
-        step = max(1, -(-len(facts.heads) // _COUNTED))
-        counted = np.stack([facts.relations, facts.heads, facts.tails], axis=1)[::step]
-        count_paths(graph, column, np.ascontiguousarray(counted), (single, double))
-        bodies = np.zeros((len(chosen), len(chosen)), np.float32)
-        count_bodies(graph[0], graph[1], column, column[chosen ^ 1], bodies)
-        single *= step / (counts[:, None] + SMOOTHING)
-        double *= step / (bodies[:, :, None] + SMOOTHING)
-        np.minimum(double, 0.99, out=double)
-        return cls(*graph, column, single, double)
-
-    def features(self, relations: Keys, heads: Keys, tails: Keys) -> Floats:
-        """[N, 4] of facts; see `tarbox.models.credo.kernels.find_paths`."""
-        out = np.zeros((len(heads), 4), np.float32)
-        facts = np.stack([relations, heads, tails], axis=1).astype(np.int32)
-        graph, confidences = (self.starts, self.relations, self.others), (self.single, self.double)
-
-        def work(rows: slice) -> None:
-            find_paths(graph, self.column, confidences, facts[rows], out[rows])
-
-        share_out(work, len(facts), _FACTS_AT_ONCE)
-        return out
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Adjacency:
-    """What keys lead to: `far[starts[i]:starts[i + 1]]` for `keys[i]`; keys increase, and so does what one leads to."""
-
-    keys: Keys
-    starts: Keys
-    far: Ids
-
-    @classmethod
-    def of(cls, keys: Keys, far: Ids) -> Adjacency:
-        order = np.lexsort((far, keys))
-        ordered = keys[order]
-        first = np.flatnonzero(np.diff(ordered, prepend=-1))
-        return cls(ordered[first], np.append(first, len(ordered)).astype(np.int64), far[order].astype(np.int32))
-
-
-_NEAREST: Final = 64
-"""The neighbours of an entity."""
-_COMPARISONS: Final = 4e9
-"""Pairs of entities that are compared: links that so many share that it would be more make nobody neighbours."""
-_WIDEST: Final = 1000
-"""A link that more entities have says little."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The entities most similar to each other, with the cosine of their links; a link that n of E entities have weighs
-    log(E / n). Concepts are links, too. `links` and `concepts` are what entities lead to."""
-
-    similar: Rows
-    links: Adjacency
-    concepts: Adjacency
-    width: int
-
-    @classmethod
-    def of(cls, facts: Facts, instances: Instances) -> Neighbours:
-        width = max(len(facts.vocabulary.entities), 1)
-        relations = facts.relations.astype(np.int64)
-        heads, tails = facts.heads.astype(np.int64), facts.tails.astype(np.int64)
-        typed = (2 * len(facts.vocabulary.relations)) * width + facts.types.astype(np.int64)
-        shared = np.concatenate([2 * relations * width + heads, (2 * relations + 1) * width + tails, typed])
-        sharing = Adjacency.of(shared, np.concatenate([facts.tails, facts.heads, facts.typed]))
-        near = np.concatenate([2 * relations * width + tails, (2 * relations + 1) * width + heads])
-        links = Adjacency.of(near, np.concatenate([facts.heads, facts.tails]))
-        entities, concepts = instances.concepts_of.coordinates()
-        return cls(find_nearest(sharing, width), links, Adjacency.of(entities.astype(np.int64), concepts), width)
-
-    def of_links(self, relations: Keys, near: Keys, far: Keys) -> Floats:
-        """[N, 2] whether those similar to `near` lead to `far` by these directed relations."""
-        return self._share(self.links, relations * self.width, near, far)
-
-    def of_typings(self, entities: Keys, concepts: Keys) -> Floats:
-        """[N, 2] whether those similar to entities are instances of concepts."""
-        return self._share(self.concepts, np.zeros(len(entities), np.int64), entities, concepts)
-
-    def _share(self, adjacency: Adjacency, bases: Keys, near: Keys, far: Keys) -> Floats:
-        out = np.zeros((len(near), 2), np.float32)
-        size = 1 + max(int(far.max(initial=0)), int(adjacency.far.max(initial=0)))
-        order = np.lexsort((near, bases)).astype(np.int64)
-        similar = (self.similar.offsets, self.similar.columns, self.similar.values)
-        asked = (bases, near.astype(np.int64), far.astype(np.int64))
-
-        def work(rows: slice) -> None:
-            weigh_similar(similar, (adjacency.keys, adjacency.starts, adjacency.far), (order[rows], *asked), size, out)
-
-        share_out(work, len(order), max(_FACTS_AT_ONCE, size // 4))
-        return out
-
-
-def find_nearest(sharing: Adjacency, width: int) -> Rows:
-    """Of each of so many the most similar others, with the cosine of what keys say that they share."""
-    sizes = np.diff(sharing.starts)
-    weights = np.log(width / np.maximum(sizes, 1)).astype(np.float32)
-    origin = np.repeat(np.arange(len(sharing.keys)), sizes)
-    lengths = np.sqrt(np.bincount(sharing.far, weights[origin].astype(np.float64) ** 2, width)).astype(np.float32)
-    having = Rows.of_keys(np.sort(pair_keys(sharing.far, origin, len(sharing.keys))), width, len(sharing.keys))
-    ordered = np.sort(sizes)
-    affordable = int(np.searchsorted(np.cumsum(ordered.astype(np.float64) ** 2), _COMPARISONS))
-    widest = min(_WIDEST, int(ordered[min(affordable, len(ordered) - 1)])) if len(ordered) else 0
-    parts: dict[int, tuple[NDArray[np.int64], Ids, Floats]] = {}
-
-    def work(rows: slice) -> None:
-        own, others, similarity = find_similar(
-            (having.offsets, having.columns),
-            (sharing.starts, sharing.far, weights),
-            lengths,
-            (rows.start, rows.stop),
-            (_NEAREST, widest),
-        )
-        order = np.argsort(pair_keys(np.repeat(np.arange(len(own)), own), others, width))
-        parts[rows.start] = own, others[order], similarity[order]
-
-    share_out(work, width, max(1 << 12, width // 32))
-    found = [parts[start] for start in sorted(parts)]
-    offsets = np.append(0, np.cumsum(np.concatenate([part[0] for part in found])))
-    return Rows(offsets, np.concatenate([part[1] for part in found]), np.concatenate([part[2] for part in found]))
 
 
 @final

@@ -243,8 +243,8 @@ def _keep_strongest(heap: Any, first: int, size: int, most: int, item: Any) -> N
 
 
 @_compiled
-def find_similar(having: Any, sharing: Any, lengths: Any, block: Any, limits: Any) -> Any:
-    """(sizes, others, similarity) of the entities `block[0]` to `block[1]`: the nearest of each, in any order.
+def find_similar(having: Any, sharing: Any, lengths: Any, wanted: Any, limits: Any) -> Any:
+    """(sizes, others, similarity) of the entities `wanted`: the nearest of each, in any order.
 
     `having` are the links of each entity (offsets, links), `sharing` the entities that have a link (offsets, entities,
     weights of links), `lengths` those of the entities' rows. `limits` are the most neighbours of an entity, and the
@@ -256,11 +256,12 @@ def find_similar(having: Any, sharing: Any, lengths: Any, block: Any, limits: An
     size = len(firsts) - 1
     sums = np.zeros(size, np.float32)
     touched = np.empty(size, np.int32)
-    sizes = np.zeros(block[1] - block[0], np.int64)
-    others = np.empty((block[1] - block[0]) * most, np.int32)
+    sizes = np.zeros(len(wanted), np.int64)
+    others = np.empty(len(wanted) * most, np.int32)
     similarity = np.empty(len(others), np.float32)
     filled = 0
-    for entity in range(block[0], block[1]):
+    for row in range(len(wanted)):
+        entity = wanted[row]
         count = 0
         for place in range(firsts[entity], firsts[entity + 1]):
             link = links[place]
@@ -282,7 +283,7 @@ def find_similar(having: Any, sharing: Any, lengths: Any, block: Any, limits: An
             filled = min(filled + 1, before + most)
             sums[other] = 0
         similarity[before:filled] /= lengths[entity]
-        sizes[entity - block[0]] = filled - before
+        sizes[row] = filled - before
     return sizes, others[:filled].copy(), similarity[:filled].copy()
 
 

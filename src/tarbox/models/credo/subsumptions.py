@@ -21,8 +21,8 @@ from tarbox.kb.axioms import Axiom, class_links
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, contains, distinct, pair_keys
-from tarbox.models.credo.evidence import Adjacency, Neighbours, find_nearest
 from tarbox.models.credo.kernels import _compiled, share_out
+from tarbox.models.credo.neighbours import Adjacency, Neighbours, SharedLinks
 from tarbox.models.credo.network import complete, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT
 
@@ -63,8 +63,9 @@ class Attributes:
             Adjacency.of(lower.astype(np.int64), upper)
             for lower, upper in (tree.parents.coordinates(), tree.ancestors.coordinates())
         )
-        similar = find_nearest(Adjacency.of(columns.astype(np.int64), rows), max(len(tree), 1))
-        return Neighbours(similar, direct, every, max(len(tree), 1))
+        width = max(len(tree), 1)
+        shared = SharedLinks.of(Adjacency.of(columns.astype(np.int64), rows), width)
+        return Neighbours(shared.nearest(np.arange(width, dtype=np.int32)), direct, every, width)
 
 
 @final
