@@ -208,6 +208,7 @@ def test_documentation_needs_no_other_site(client: httpx.Client) -> None:
     assert "422" not in str(schema["paths"])
     assert {
         "/api/answer",
+        "/api/candidates",
         "/api/explain",
         "/api/drawing",
         "/api/search",
