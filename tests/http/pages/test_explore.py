@@ -72,7 +72,7 @@ def click_node(page: Any, label: str) -> None:
     x, y = page.evaluate(
         """label => {
             const frame = document.querySelector('.network'), box = frame.getBoundingClientRect();
-            const at = frame.graph.nodes().filter(node => node.data('label') === label)[0].renderedPosition();
+            const at = frame._cyreg.cy.nodes().filter(node => node.data('label') === label)[0].renderedPosition();
             return [box.left + at.x, box.top + at.y];
         }""",
         label,

@@ -62,7 +62,6 @@ export async function drawNetwork(frame, card) {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const repaint = () => graph.style(styles(110));
   scheme.addEventListener("change", repaint);
-  frame.graph = graph; // for tests: where a node is drawn
   return () => {
     scheme.removeEventListener("change", repaint);
     graph.destroy();
