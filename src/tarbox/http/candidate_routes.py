@@ -29,7 +29,9 @@ def candidate_routes(dispatcher: Dispatcher) -> APIRouter:
 
     @router.get("/candidates", response_model=CandidateList, responses=failures(), operation_id="candidates")
     async def candidates(
-        relation: Annotated[str, Query(description="Name or IRI; after `inverse`, objects first; or `type`.")],
+        relation: Annotated[
+            str, Query(max_length=LONGEST_NAME, description="Name or IRI; after `inverse`, objects first; or `type`.")
+        ],
         within: Annotated[str | None, Query(alias="for", description="A query: subjects are its answers.")] = None,
         types: Annotated[str | None, Query(max_length=LONGEST_NAME, description="One concept, for typings.")] = None,
         limit: Annotated[int, Query(ge=1, le=100)] = 10,
