@@ -37,7 +37,7 @@ OPENED, ADOPTED, CLOSED, READY, FAILED = b"+", b"a", b"-", b".", b"!"
 SLOT: Final = struct.Struct("<cI")
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
 _TICK: Final = 0.1
-_STOPPED: Final = 1.0
+_STOPPED: Final = 0.6
 """Seconds after which a worker that is stopped (SIGSTOP) is given up; a busy one has until requests run out of time."""
 _LOADING: Final = 900.0
 _GRACE: Final = 12.0
