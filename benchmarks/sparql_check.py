@@ -133,7 +133,8 @@ def check(index: Index, ask: Ask, query: Query) -> int:
     entities = ask(text, "x")
     ours = {vocabulary.entities.iri(int(number)) for number in answer.entities}
     assert ours == entities, f"{text}: {len(ours)} entities here, {len(entities)} there"
-    path = f"?x <{RDF_TYPE}>/<{SUBCLASS_OF}>* ?c"
+    ways = "|".join(f"<{vocabulary.relations.iri(relation)}>" for relation in index.facts.annotations)
+    path = f"?x {f'({ways})?/' if ways else ''}<{RDF_TYPE}>/<{SUBCLASS_OF}>* ?c"
     above = ask(f"SELECT DISTINCT ?c WHERE {{ {{ {text} }} {path} }}", "c")
     known = {iri for iri in above if vocabulary.concepts.find(iri) is not None}
     assert all("www.w3.org/2002/07/owl#" in iri for iri in above - known), above - known
