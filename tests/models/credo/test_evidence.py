@@ -296,7 +296,8 @@ def test_exclusions_against_a_plain_count(seed: int) -> None:
                 for entity, way in ((head, 2 * relation), (tail, 2 * relation + 1))
             ]
             wanted = not any(excludes(m, c) for entity, m in both for c in large if (entity, c) in typings)
-            assert found == wanted
+            loops = any(near == far for near, far in ends(world.facts, 2 * relation))
+            assert found == (wanted and (head != tail or loops))
 
 
 @pytest.mark.parametrize("concepts", [0, 2])

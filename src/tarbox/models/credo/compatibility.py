@@ -1,4 +1,5 @@
-"""Concepts and ends of relations that never meet a large concept that they should have met exclude it."""
+"""Concepts and ends of relations that never meet a large concept that they should have met exclude it; a relation that
+never leads an entity to itself excludes that."""
 
 from __future__ import annotations
 
@@ -29,12 +30,13 @@ class Compatibility:
     """Which concepts, and which ends of relations, exclude which of the largest concepts.
 
     `large` has the largest concepts of each entity, by their numbers; `concepts` [C, L] and `relations` [2R, L] say
-    what they exclude. A directed relation has what it leads to.
+    what they exclude. A directed relation has what it leads to. `reflexive` [R] relations lead some entity to itself.
     """
 
     large: Rows
     concepts: Mask
     relations: Mask
+    reflexive: Mask
 
     @classmethod
     def of(cls, facts: Facts, sizes: Sizes, instances: Instances) -> Compatibility:
@@ -58,6 +60,7 @@ class Compatibility:
             large,
             _exclusions(large, concepts, entities, (sizes.concepts, rates)),
             _exclusions(large, ends[typed], reached[typed], (sizes.directed, rates)),
+            np.bincount(relations[facts.heads == facts.tails], minlength=sizes.relations) > 0,
         )
 
     def allow_typings(self, entities: Keys, concepts: Keys) -> Mask:
@@ -65,8 +68,11 @@ class Compatibility:
         return self._allow(self.concepts, concepts, entities)
 
     def allow_links(self, relations: Keys, heads: Keys, tails: Keys) -> Mask:
-        """[N] whether both ends of a fact are of a kind that the relation has there."""
-        return self._allow(self.relations, 2 * relations, heads) & self._allow(self.relations, 2 * relations + 1, tails)
+        """[N] whether both ends of a fact are of a kind that the relation has there, and not one entity where it never
+        leads one to itself."""
+        apart = (heads != tails) | self.reflexive[relations]
+        allowed = self._allow(self.relations, 2 * relations, heads)
+        return apart & allowed & self._allow(self.relations, 2 * relations + 1, tails)
 
     def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
         excluded = np.zeros(len(entities), np.bool_)
