@@ -16,7 +16,7 @@ test: $(VENV)/.test
 biomed: $(VENV)/.biomed
 	@$(BIN)/python -m pytest -m biomed tests/kb
 
-# Half an hour, most of it training; the notebooks keep what they print.
+# Twenty minutes, most of them training; the notebooks keep what they print.
 notebooks: $(VENV)/.notebooks
 	@for notebook in docs/notebooks/*.ipynb; do \
 	  echo "$$notebook ..."; \
