@@ -29,7 +29,7 @@ GOLDEN = Path(__file__).parent / "golden" / "academia_credo.json"
 REACHED = {Level.ENTITY: 0.536, Level.CONCEPT: 0.622}
 """The MRR with this benchmark and seed."""
 QUESTIONS = (
-    "inverse investigates value GeoffreyHinton",
+    "inverse uses value Google",
     "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))",
     "Person and (worksAt some (University and locatedIn value Canada))",
     "(worksAt value Google) or (worksAt value MIT)",
