@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import contextlib
+import importlib.util
 import os
 import re
 import signal
