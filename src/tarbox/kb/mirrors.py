@@ -21,26 +21,21 @@ def first_saying(facts: Facts) -> Places:
     What axioms make symmetric, inverse or equivalent is seen by the facts that were inferred.
     """
     heads, relations, tails = facts.heads, facts.relations, facts.tails
-    low, high = np.minimum(heads, tails), np.maximum(heads, tails)
-    pairs = pair_keys(low, high, len(facts.vocabulary.entities))
+    pairs = pair_keys(np.minimum(heads, tails), np.maximum(heads, tails), len(facts.vocabulary.entities))
     order = np.lexsort((relations, pairs))
     order = order[heads[order] != tails[order]]
-    here = np.arange(len(order))
+    here, width = np.arange(len(order)), len(facts.vocabulary.relations)
     last = np.searchsorted(pairs[order], pairs[order], side="right")
     one, other = (order[places] for places in ranges(here + 1, last - here - 1))
     turned = (heads[one] < tails[one]) != (heads[other] < tails[other])
-    kinds, kind, counts = np.unique(
-        2 * pair_keys(relations[one], relations[other], len(facts.vocabulary.relations)) + turned,
-        return_inverse=True,
-        return_counts=True,
-    )
-    first, second = np.divmod(kinds // 2, max(len(facts.vocabulary.relations), 1))
-    sizes = np.bincount(relations, minlength=1)
+    kinds = 2 * pair_keys(relations[one], relations[other], width) + turned
+    kinds, kind, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+    first, second = np.divmod(kinds // 2, max(width, 1))
+    sizes = np.bincount(relations, minlength=width)
     share = np.where(first == second, 2, 1) * counts / np.maximum(sizes[first], sizes[second])
     same = (share > MOSTLY)[kind]
-    found, before = np.arange(len(heads)), np.empty(0, np.int64)
-    while not np.array_equal(found, before):
-        before = found.copy()
-        np.minimum.at(found, other[same], found[one[same]])
-        np.minimum.at(found, one[same], found[other[same]])
+    one, other, found = one[same], other[same], np.arange(len(heads))
+    while np.any(found[one] != found[other]):
+        np.minimum.at(found, other, found[one])
+        np.minimum.at(found, one, found[other])
     return found

@@ -126,9 +126,7 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])
     entities = len(facts.vocabulary.entities)
-    same = first_saying(facts)
-    if facts.inferred is not None:
-        same = same[~facts.inferred.assertions]
+    same = first_saying(facts)[slice(None) if facts.inferred is None else ~facts.inferred.assertions]
     kept = _keep_names(_names_of_assertions(asserted), share, random, same)
     connected = np.zeros(entities, np.bool_)
     connected[asserted.heads[kept]] = True

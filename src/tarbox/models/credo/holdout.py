@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Floats, Ids, Keys
+from tarbox.kb.arrays import Flags, Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, contains, pair_keys
@@ -35,8 +35,6 @@ from tarbox.models.credo.probabilities import LEAST_KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
-
-Mask = NDArray[np.bool_]
 
 SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("1p", "2p", "3p", "2i", "3i")}
 """What concept scores are fitted on."""
@@ -105,7 +103,6 @@ def fit_calibration(
     predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
 ) -> tuple[FactCalibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
-    device = predictor.nodes.device
     parts, sizes = [], evidence.sizes
     for make, true, width, (groups, span) in (
         (candidate_links, facts.true_links(), len(LINK_FEATURES), (sizes.relations, sizes.entities**2)),
@@ -115,11 +112,11 @@ def fit_calibration(
         sample = [(np.empty(0, np.int64), np.empty((0, width), np.float32)), *make(predictor, evidence, share)]
         keys, features = (np.concatenate([part[place] for part in sample]) for place in (0, 1))
         del sample
-        network = fit_probabilities(features, contains(true, keys), seed, device)
+        labels = contains(true, keys)
+        network = fit_probabilities(features, labels, seed, predictor.nodes.device)
         if groups:
-            network = replace(
-                network, effects=fit_effects(network.logits(features), contains(true, keys), keys // span, groups)
-            )
+            effects = fit_effects(network.logits(features), labels, keys // span, groups)
+            network = replace(network, effects=effects)
         again = make(predictor, evidence) if share < 1 else [(keys, features)]
         parts.append((network, _apply(network, again, lambda degrees: degrees, span)))
     (links, found), (typings, typed) = parts
@@ -177,8 +174,8 @@ class ConceptLists:
     """
 
     features: Floats
-    true: Mask
-    used: Mask
+    true: Flags
+    used: Flags
     weights: Floats
 
 
@@ -251,7 +248,7 @@ def _lists(
     return found
 
 
-def _choose(strength: Floats, true: Mask, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+def _choose(strength: Floats, true: Flags, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
     """(places of concepts, how many each stands for): half the strongest, others at random, then what is true."""
     count = len(strength)
     if count <= _SHORTLIST:

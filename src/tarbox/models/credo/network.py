@@ -35,9 +35,6 @@ _POSITIVES: Final = 200
 _BATCH: Final = 1 << 14
 _RATE: Final = 1e-2
 """The learning rate at first; it falls to 0 by a cosine."""
-_FAINT: Final = -7.0
-"""Logits below are of odds that no effect changes."""
-_ROUNDS: Final = 20
 _CACHED: Final = 1 << 14
 """Rows whose hidden units are in a processor's own memory while the next layer reads them."""
 _MOMENTS: Final = 200_000
@@ -109,17 +106,16 @@ def fit_effects(logits: Floats, true: Flags, group: Places, count: int) -> Float
     They are normal around 0 with the variance that they themselves show (empirical Bayes, by expectation
     maximisation), so that a group of few samples stays nearly as it is.
     """
-    some = logits > _FAINT
+    some = logits > -7  # effects do not change the odds of others
     logits, true, group = logits[some], true[some], group[some]
     column = np.logaddexp(0, logits).astype(np.float64)
     effects, variance = np.zeros(count), 1.0
-    there = np.bincount(group, minlength=count) > 0
-    for _ in range(_ROUNDS if there.any() else 0):  # a step of Newton's method, and one for the variance
+    for _ in range(20 if count else 0):  # a step of Newton's method, and one for the variance
         p = adjust(logits, effects[group])
         slope = np.bincount(group, (p - true) * column, count) + effects / variance
         curvature = np.bincount(group, p * (1 - p) * column**2, count) + 1 / variance
         effects -= np.clip(slope / curvature, -1, 1)
-        variance = float((effects**2 + 1 / curvature)[there].mean())
+        variance = float((effects**2 + 1 / curvature).mean())
     return effects.astype(np.float32)
 
 
