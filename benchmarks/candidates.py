@@ -10,9 +10,10 @@ a known object that are not known.
 
 A hidden fact keeps both of its ends another assertion, as in a split. What the store does not know either is counted as
 wrong, so a precision here is a lower bound; a probability is meant in the same way, as that of a fact that is missing
-as facts are hidden. Calibration: the mean probability and the share that is true; the mean distance of the two over ten
-parts of equal size, by probability, beside that of right probabilities, which is not 0 where candidates are few. It is
-given of all candidates (0.01 or more) and of those that would be listed (0.1).
+as facts are hidden. Calibration: the mean probability (*said*) and the share that is true with its standard error, of
+the first 100, 1,000 and 10,000 and of ten parts of equal size, by probability; the mean distance of the two over the
+parts, beside that of right probabilities, which is not 0 where candidates are few; and how many parts are within 0.05.
+It is given of all candidates (0.01 or more) and of those that would be listed (0.1).
 
 Facts derived from the hidden ones give these away: a gene's phenotypes in HPO's files are those of its diseases.
 `--without has_phenotype` leaves out what the subjects of the relations have by it (genes; diseases keep theirs).
@@ -56,6 +57,8 @@ from tarbox.training.settings import read_assignments, read_recipe, resolve
 SIZES: Final = (100, 1_000, 10_000)
 SHARE: Final = 0.1
 LISTED: Final = 0.1
+NEAR: Final = 0.05
+"""What is said is to be so near to what is true."""
 _PAIRS: Final = 1 << 22
 
 Keys = NDArray[np.int64]
@@ -246,20 +249,39 @@ def measure(
 def report(name: str, seed: int, told: dict[str, Any]) -> None:
     print(f"{name}, seed {seed}: {told['hidden']:,} hidden, {told['among candidates']:,} of them among", end=" ")
     print(f"{told['candidates']:,} candidates, listed in {told['seconds']:.1f} s")
-    for label, row in (
-        ("credo", "credo"),
-        ("(said by credo)", "said"),
-        ("raw score", "raw score"),
-        ("counting", "counting"),
-    ):
-        print(f"    {label:16}" + "  ".join(f"{int(size):,}: {share:.3f}" for size, share in told[row].items()))
+    print("    first     said   true           raw score  counting")
+    for size, said in told["said"].items():
+        rivals = "".join(f"{told[rival].get(size, float('nan')):<11.3f}" for rival in ("raw score", "counting"))
+        print(f"    {int(size):<8,}  {said:.3f}  {with_noise(told['credo'][size], int(size))}  {rivals.rstrip()}")
     report_calibration(told["calibration"])
+
+
+def with_noise(true: float, size: int) -> str:
+    """A share of so many, with its standard error."""
+    return f"{true:.3f} ± {standard_error(true, size):.3f}"
+
+
+def standard_error(true: float, size: int) -> float:
+    """Of a share: as if one more were true and one more were not, so that none of a few is not certainly none."""
+    share = (true * size + 1) / (size + 2)
+    return float(np.sqrt(share * (1 - share) / size))
 
 
 def report_calibration(told: dict[str, Any]) -> None:
     for name, one in told.items():
-        print(f"    {name}: said {one['said']:.3f}, true {one['true']:.3f}, error {one['error']:.3f}", end=" ")
-        print(f"({one['by chance']:.3f} by chance)  " + "  ".join(f"{s:.2f}: {t:.2f}" for s, t, _ in one["tenths"]))
+        parts = one["tenths"]
+        off = [abs(said - true) for said, true, _ in parts]
+        print(
+            f"    {name} {one['n']:,}: said {one['said']:.3f}, true {with_noise(one['true'], max(one['n'], 1))};",
+            end=" ",
+        )
+        print(f"mean distance in ten parts {one['error']:.3f} ({one['by chance']:.3f} by chance),", end=" ")
+        print(f"{sum(distance <= NEAR for distance in off)} of {len(off)} parts within {NEAR}")
+        if parts:
+            print(
+                "        "
+                + "  ".join(f"{said:.2f}: {true:.2f}±{standard_error(true, n):.2f}" for said, true, n in parts)
+            )
     sys.stdout.flush()
 
 

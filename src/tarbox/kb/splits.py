@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Role
-from tarbox.kb.arrays import Ids
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
+from tarbox.kb.mirrors import first_saying
 from tarbox.kb.reasoning.inference import infer_again
 from tarbox.kb.statistics import degrees
 from tarbox.kb.vocabulary import Names
@@ -119,24 +120,30 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     """The kept facts: without about this share of the asserted assertions and of the most specific typings.
 
     Every entity, relation and concept keeps a fact, as in a benchmark, but at a cost that is linear: facts are drawn
-    all at once, and a name that would be left with none gets one back.
+    all at once, and a name that would be left with none gets one back. Facts that say the same are drawn together at
+    this rate, and one by one at the same rate again: either may be missing (ADR 61).
     """
     asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])
     entities = len(facts.vocabulary.entities)
-    kept = _keep_names(_names_of_assertions(asserted), share, random)
+    same = first_saying(facts)[slice(None) if facts.inferred is None else ~facts.inferred.assertions]
+    kept = _keep_names(_names_of_assertions(asserted), share, random, same)
     connected = np.zeros(entities, np.bool_)
     connected[asserted.heads[kept]] = True
     connected[asserted.tails[kept]] = True
     typed = np.where(connected[asserted.typed], NOBODY, asserted.typed)
-    typings = _keep_names(np.stack([typed, asserted.types + entities], axis=1), share, random)
+    names = np.stack([typed, asserted.types + entities], axis=1)
+    typings = _keep_names(names, share, random, np.arange(len(names)))
     typings |= asserted.term_typings()
     return infer_again(asserted.with_assertions(kept).with_typings(typings))
 
 
-def _keep_names(names: Ids, share: float, random: np.random.Generator) -> NDArray[np.bool_]:
-    """[F] which facts are kept, if about `share` are not, but one of each name is; `names` as of `_divide`."""
-    order = random.random(len(names))
+def _keep_names(names: Ids, share: float, random: np.random.Generator, same: Places) -> Flags:
+    """[F] which facts are kept, if about `share` are not, but one of each name is; `names` as of `_divide`, `same`
+    numbers what the facts say."""
+    order = random.random(int(same.max(initial=-1)) + 1)[same]
+    several = np.bincount(same)[same] > 1
+    order[several] = np.minimum(order[several], random.random(int(several.sum())))
     kept = order >= share
     for column in names.T:  # a name without a kept fact gets back the one that was drawn last
         about = np.flatnonzero(column != NOBODY)
@@ -145,7 +152,7 @@ def _keep_names(names: Ids, share: float, random: np.random.Generator) -> NDArra
         last[column[about]] = about
         left = np.bincount(column[about], kept[about], len(last))
         lost = last[(left == 0) & (last >= 0)]
-        kept[lost] = True
+        kept |= np.isin(same, same[lost])
     return kept
 
 

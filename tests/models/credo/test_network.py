@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from tarbox.models.credo.network import Fitting, Network, complete, fit_network, fit_probabilities, sigmoid
+from tarbox.models.credo.network import (
+    Fitting,
+    Network,
+    adjust,
+    complete,
+    fit_effects,
+    fit_network,
+    fit_probabilities,
+    sigmoid,
+)
 
 CPU = torch.device("cpu")
 
@@ -125,3 +136,37 @@ def test_what_is_left_once_nothing_is_held_out() -> None:
     assert (found[degrees <= 0.98] >= degrees[degrees <= 0.98]).all()
     assert found.max() < 1
     np.testing.assert_allclose(complete(np.float32([0.0, 0.01, 0.36])), [0.0, 0.010076, 0.50313], rtol=1e-3)
+
+
+def test_groups_whose_odds_differ_get_an_effect_and_small_ones_hardly_any() -> None:
+    random = np.random.default_rng(0)
+    logits = random.normal(-1, 2, 60_000).astype(np.float32)
+    group = random.integers(0, 3, len(logits))
+    group[:20] = 3
+    real = np.array([-0.8, 0.0, 0.7, -0.8], np.float32)
+    true = random.random(len(logits)) < adjust(logits, real[group])
+    found = fit_effects(logits, true, group, 5)
+    np.testing.assert_allclose(found[:3], real[:3], atol=0.1)
+    assert abs(found[3]) < 0.6
+    assert found[4] == 0  # it has no samples
+    for own in range(3):
+        assert calibration_error(adjust(logits, found[group])[group == own], true[group == own]) < 0.02
+    assert calibration_error(sigmoid(logits)[group == 0], true[group == 0]) > 0.04
+    odds = adjust(logits, np.float32(0.5) * np.ones_like(logits)).astype(np.float64)
+    p = sigmoid(logits).astype(np.float64)
+    np.testing.assert_allclose(odds / (1 - odds), p / (1 - p) ** 1.5, rtol=1e-2)
+    assert len(fit_effects(logits, true, np.zeros(len(logits), np.int64), 1)) == 1
+    assert len(fit_effects(logits[:0], true[:0], group[:0], 0)) == 0
+
+
+def test_effects_are_applied_and_saved() -> None:
+    features, true, _ = samples(2000)
+    plain = fit_probabilities(features, true, 0, CPU)
+    network = replace(plain, effects=np.array([0.0, -0.5], np.float32))
+    group = np.arange(2000) % 2
+    again = Network.of_arrays(network.arrays("links/"), "links/")
+    found = again.apply(features, group)
+    np.testing.assert_array_equal(found[::2], plain.apply(features)[::2])
+    assert (found[1::2] <= plain.apply(features)[1::2]).all()
+    older = {name: array for name, array in network.arrays("links/").items() if name != "links/effects"}
+    np.testing.assert_array_equal(Network.of_arrays(older, "links/").apply(features), plain.apply(features))

@@ -10,7 +10,7 @@ the predictor of all facts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Floats, Ids, Keys
+from tarbox.kb.arrays import Flags, Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, contains, pair_keys
@@ -30,13 +30,11 @@ from tarbox.models.credo.concepts import CONCEPT_FEATURES
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
 from tarbox.models.credo.model import Credo
-from tarbox.models.credo.network import Fitting, Network, complete, fit_network, fit_probabilities
+from tarbox.models.credo.network import Fitting, Network, complete, fit_effects, fit_network, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
-
-Mask = NDArray[np.bool_]
 
 SHAPES: Final[Mapping[str, Query]] = {name: TEMPLATES[name].shape for name in ("1p", "2p", "3p", "2i", "3i")}
 """What concept scores are fitted on."""
@@ -46,6 +44,7 @@ _CONCEPTS: Final = 4_000_000
 """The queries of a shape times the concepts, about, but not with fewer than `_FEWEST` queries."""
 _FEWEST: Final = 60
 _BLOCK: Final = 64
+_ALL_KEYS: Final = 1 << 62
 RANKING_UNITS: Final = 16
 """Of a hidden layer of the ranking of concepts: larger ones fit the queries they see, and do worse for others."""
 LISTWISE: Final = 0.1
@@ -64,16 +63,18 @@ class FactCalibration:
 
     def probabilities(self, predictor: Complex, evidence: Evidence) -> FactProbabilities:
         """The facts, and what the predictor makes of all of them."""
-        links = _apply(self.links, candidate_links(predictor, evidence), complete)
+        links = _apply(self.links, candidate_links(predictor, evidence), complete, evidence.sizes.entities**2)
         typings = _apply(self.typings, candidate_typings(predictor, evidence), complete)
         return FactProbabilities.of(evidence.facts, evidence.sizes, links, typings)
 
 
-def _apply(network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats]) -> tuple[Keys, Floats]:
-    """(keys, probabilities) of the candidates that are kept."""
+def _apply(
+    network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats], span: int = _ALL_KEYS
+) -> tuple[Keys, Floats]:
+    """(keys, probabilities) of the candidates that are kept, where so many keys are of one relation."""
     keys, degrees = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     for own, features in found:
-        likely = change(network.apply(features))
+        likely = change(network.apply(features, own // span))
         kept = likely >= LEAST_KEPT
         keys.append(own[kept])
         degrees.append(likely[kept])
@@ -102,19 +103,22 @@ def fit_calibration(
     predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
 ) -> tuple[FactCalibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
-    device = predictor.nodes.device
-    parts = []
-    for make, true, width in (
-        (candidate_links, facts.true_links(), len(LINK_FEATURES)),
-        (candidate_typings, facts.true_typings(), len(TYPING_FEATURES)),
+    parts, sizes = [], evidence.sizes
+    for make, true, width, (groups, span) in (
+        (candidate_links, facts.true_links(), len(LINK_FEATURES), (sizes.relations, sizes.entities**2)),
+        (candidate_typings, facts.true_typings(), len(TYPING_FEATURES), (0, _ALL_KEYS)),
     ):
         share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
         sample = [(np.empty(0, np.int64), np.empty((0, width), np.float32)), *make(predictor, evidence, share)]
         keys, features = (np.concatenate([part[place] for part in sample]) for place in (0, 1))
         del sample
-        network = fit_probabilities(features, contains(true, keys), seed, device)
+        labels = contains(true, keys)
+        network = fit_probabilities(features, labels, seed, predictor.nodes.device)
+        if groups:
+            effects = fit_effects(network.logits(features), labels, keys // span, groups)
+            network = replace(network, effects=effects)
         again = make(predictor, evidence) if share < 1 else [(keys, features)]
-        parts.append((network, _apply(network, again, lambda degrees: degrees)))
+        parts.append((network, _apply(network, again, lambda degrees: degrees, span)))
     (links, found), (typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
     return FactCalibration(links, typings), probabilities
@@ -170,8 +174,8 @@ class ConceptLists:
     """
 
     features: Floats
-    true: Mask
-    used: Mask
+    true: Flags
+    used: Flags
     weights: Floats
 
 
@@ -244,7 +248,7 @@ def _lists(
     return found
 
 
-def _choose(strength: Floats, true: Mask, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+def _choose(strength: Floats, true: Flags, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
     """(places of concepts, how many each stands for): half the strongest, others at random, then what is true."""
     count = len(strength)
     if count <= _SHORTLIST:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.kb.arrays import Floats
+from tarbox.kb.arrays import Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ _MOMENTS: Final = 200_000
 @final
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Standardises features [N, F] and maps them to logits [N]; `layers` are weights [out, in] and biases in turn.
+    """Standardises features [N, F] and maps them to logits [N]; `layers` are weights [out, in] and biases in turn,
+    `effects` [G] those of groups of samples on their odds (`adjust`).
 
     >>> Network(np.zeros(1, np.float32), np.ones(1, np.float32), (np.eye(1, dtype=np.float32), np.zeros(1))).apply(
     ...     np.array([[0.0]], np.float32)).tolist()
@@ -54,10 +55,11 @@ class Network:
     mean: Floats
     deviation: Floats
     layers: tuple[Floats, ...]
+    effects: Floats = field(default_factory=lambda: np.zeros(1, np.float32))
 
-    def apply(self, features_NF: Floats) -> Floats:
+    def apply(self, features_NF: Floats, group: Places | int = 0) -> Floats:
         """[N] probabilities."""
-        return sigmoid(self.logits(features_NF))
+        return adjust(self.logits(features_NF), self.effects[group])
 
     def logits(self, features_NF: Floats) -> Floats:
         """[N], a block at a time, on all processors where they are many."""
@@ -76,7 +78,7 @@ class Network:
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """What `of_arrays` reads, with names under a prefix."""
-        named = {"mean": self.mean, "deviation": self.deviation}
+        named = {"mean": self.mean, "deviation": self.deviation, "effects": self.effects}
         named |= {f"layer{place}": layer for place, layer in enumerate(self.layers)}
         return {f"{prefix}{name}": array for name, array in named.items()}
 
@@ -84,12 +86,37 @@ class Network:
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
         count = sum(name.startswith(f"{prefix}layer") for name in arrays)
         layers = tuple(arrays[f"{prefix}layer{place}"] for place in range(count))
-        return cls(arrays[f"{prefix}mean"], arrays[f"{prefix}deviation"], layers)
+        effects = arrays.get(f"{prefix}effects", np.zeros(1, np.float32))  # older runs have none
+        return cls(arrays[f"{prefix}mean"], arrays[f"{prefix}deviation"], layers, effects)
 
 
 def sigmoid(logits: Floats) -> Floats:
     found: Floats = np.exp(-np.logaddexp(0.0, -logits)).astype(np.float32)
     return found
+
+
+def adjust(logits: Floats, effects: Floats) -> Floats:
+    """[N] probabilities with odds p / (1 - p)^(1 + effect), where p is that of a logit."""
+    return sigmoid(logits + effects * np.logaddexp(0, logits))
+
+
+def fit_effects(logits: Floats, true: Flags, group: Places, count: int) -> Floats:
+    """[count] the likeliest effects of groups of samples: one parameter of beta calibration (Kull et al. 2017).
+
+    They are normal around 0 with the variance that they themselves show (empirical Bayes, by expectation
+    maximisation), so that a group of few samples stays nearly as it is.
+    """
+    some = logits > -7  # effects do not change the odds of others
+    logits, true, group = logits[some], true[some], group[some]
+    column = np.logaddexp(0, logits).astype(np.float64)
+    effects, variance = np.zeros(count), 1.0
+    for _ in range(20 if count else 0):  # a step of Newton's method, and one for the variance
+        p = adjust(logits, effects[group])
+        slope = np.bincount(group, (p - true) * column, count) + effects / variance
+        curvature = np.bincount(group, p * (1 - p) * column**2, count) + 1 / variance
+        effects -= np.clip(slope / curvature, -1, 1)
+        variance = float((effects**2 + 1 / curvature).mean())
+    return effects.astype(np.float32)
 
 
 def complete(degrees: Floats) -> Floats:
