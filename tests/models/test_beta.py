@@ -12,8 +12,7 @@ from torch.distributions import kl_divergence
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes
-from tarbox.models.beta import LEAST_PARAMETER, STARTS, Beta, BetaConfig, positive
-from tarbox.models.gamma import features, log_beta
+from tarbox.models.beta import LEAST_PARAMETER, STARTS, Beta, BetaConfig, features, log_beta, positive
 from tarbox.query.templates import template
 
 PARAMETERS = st.lists(st.tuples(*[st.floats(0.05, 60, allow_nan=False)] * 4), min_size=1, max_size=5)

@@ -8,7 +8,7 @@ is KL(entity || query), summed over dimensions:
     KL = ln B(a', b') - ln B(a, b) + (a - a') psi(a) + (b - b') psi(b) + (a' - a + b' - b) psi(a + b)
 
 for an entity (a, b) and a query (a', b'). It is the sum of a number of the query, a number of the entity, and a product
-of a vector of each (`tarbox.models.gamma`): all pairs are one product of matrices, and no logarithm is taken per pair
+of a vector of each (`features`): all pairs are one product of matrices, and no logarithm is taken per pair
 (ADR 0023).
 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
@@ -32,7 +32,6 @@ from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.models.alternatives import Alternatives, least, refuse_concept
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
-from tarbox.models.gamma import features, log_beta
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import dot_pairs
 from tarbox.models.sets import widen
@@ -135,6 +134,32 @@ def positive(values: Tensor) -> Tensor:
     """Parameters of a distribution from values without bounds: x + 1, but no less than 0.05."""
     # as `clamp`, whose gradient takes five kernels to its one
     return functional.threshold(values + 1, LEAST_PARAMETER, LEAST_PARAMETER)
+
+
+def features(entities_NF: Tensor) -> tuple[Tensor, Tensor]:
+    """([N, 2D], [N]): what an entity's parameters give to the distance.
+
+    The product of the first with a query's parameters is taken from the distance, the second is added to it:
+    psi(a) - psi(a + b) beside psi(b) - psi(a + b), and the sum over dimensions of
+    a psi(a) + b psi(b) - (a + b) psi(a + b) - ln B(a, b).
+    """
+    a, b = entities_NF.chunk(2, -1)
+    at_a, at_b, at_whole = torch.digamma(a), torch.digamma(b), torch.digamma(a + b)
+    own_ND = a * at_a + b * at_b - (a + b) * at_whole - _log_beta(a, b)
+    return torch.cat([at_a - at_whole, at_b - at_whole], -1), own_ND.sum(-1)
+
+
+def log_beta(parameters_NF: Tensor) -> Tensor:
+    """[N] the sum over dimensions of ln B(a, b).
+
+    >>> log_beta(torch.tensor([[1.0, 2.0, 1.0, 3.0]])).exp()
+    tensor([0.0833])
+    """
+    return _log_beta(*parameters_NF.chunk(2, -1)).sum(-1)
+
+
+def _log_beta(a: Tensor, b: Tensor) -> Tensor:
+    return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
 
 
 @final
