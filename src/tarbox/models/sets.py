@@ -32,8 +32,9 @@ def widen(products: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Universe:
-    """The entities whose degrees are wanted: all of them, `entities` [E, D], the Herbrand universe; or with `ids_BK` the
-    candidates of each query, `entities` [B, K, D]. `offset` is added to every similarity before the sigmoid (ADR 0016).
+    """The entities whose degrees are wanted: all of them, `entities` [E, D], the Herbrand universe; or with `ids_BK`
+    the candidates of each query, `entities` [B, K, D]. `offset` is added to every similarity before the sigmoid (ADR
+    0016).
     """
 
     entities: Tensor
@@ -57,8 +58,8 @@ class Universe:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class FuzzySet:
-    """A fuzzy set of entities for each query of a batch: its degrees [B, X] over a universe, and the set that a relation
-    leads to, given the relation's vectors [B, D].
+    """A fuzzy set of entities for each query of a batch: its degrees [B, X] over a universe, and the set that a
+    relation leads to, given the relation's vectors [B, D].
     """
 
     degrees: Callable[[Universe], Tensor]
@@ -66,7 +67,7 @@ class FuzzySet:
 
 
 def generated(generator_BD: Tensor, degrees: Callable[[Universe], Tensor] | None = None) -> FuzzySet:
-    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri; one that a relation begins at has `degrees` itself."""
+    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri; what a chain begins with has `degrees` of its own."""
     own = degrees or (lambda universe: universe.squash(generator_BD))
     return FuzzySet(own, lambda relation_BD: generated(generator_BD + relation_BD))
 
