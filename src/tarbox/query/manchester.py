@@ -62,22 +62,8 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Negation:
-    pass
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Restriction:
-    word: str
-    relation: str
-    direction: Direction
-    count: int = 0
-
-
-_Prefix: TypeAlias = _Negation | _Restriction
+_Prefix: TypeAlias = tuple[str, Callable[[Query], Query]]
+"""A keyword, and what the words with it make of the query that follows."""
 _Join: TypeAlias = Callable[[Sequence[Query]], Query]
 
 
@@ -139,7 +125,7 @@ class _Parser:
             if token.is_mark("("):
                 self._open(token)
             elif token.keyword == "not":
-                group.prefixes.append(_Negation())
+                group.prefixes.append(("not", Not))
             elif token.is_mark("{"):
                 return self._add(*self._read_set())
             elif token.keyword == "inverse" or self._is_relation(token):
@@ -160,7 +146,8 @@ class _Parser:
         if word.keyword not in _RESTRICTIONS:
             self._reject(word, f"{_AFTER_RELATION} after the relation")
         count = self._read_number(word) if word.keyword in COUNTS else 0
-        self._groups[-1].prefixes.append(_Restriction(word.keyword, relation, direction, count))
+        said = word.keyword
+        self._groups[-1].prefixes.append((said, lambda operand: restrict(said, relation, direction, operand, count)))
         if word.keyword == "value":
             return self._read_entity()
         if word.keyword in COUNTS and not self._begins_operand():
@@ -308,17 +295,13 @@ class _Parser:
         """Puts the waiting prefixes of the current group before `query`, the nearest first, and adds it."""
         group = self._groups[-1]
         while group.prefixes:
-            prefix = group.prefixes.pop()
-            for _ in range(_LEVELS.get(prefix.word, 1) if isinstance(prefix, _Restriction) else 1):
+            word, apply = group.prefixes.pop()
+            for _ in range(_LEVELS.get(word, 1)):
                 self._count()
                 depth = self._deeper(depth)
-            match prefix:
-                case _Negation():
-                    query = Not(query)
-                case _Restriction(word, relation, direction, count):
-                    for _ in range(size(query) if word == "exactly" else 0):  # which has its operand twice
-                        self._count()
-                    query = restrict(word, relation, direction, query, count)
+            for _ in range(size(query) if word == "exactly" else 0):  # which has its operand twice
+                self._count()
+            query = apply(query)
         group.conjuncts.append((query, depth))
 
     def _is_relation(self, token: Token) -> bool:
