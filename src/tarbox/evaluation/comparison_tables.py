@@ -95,7 +95,7 @@ def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> R
     cells: list[list[Statistic | None]] = []
     for row in ordered:
         own = [name for name in row.templates(level) if name in templates]
-        found = [row.cell(level, metric, name) for name in templates]
+        found = [row.average(level, metric, [name]) for name in templates]
         found.append(row.average(level, metric, own))
         cells.append([*found, row.average(level, metric, shared)] if differ else found)
     competing = [not row.published for row in ordered]

@@ -139,19 +139,13 @@ class Evaluation:
         }
 
 
-def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
-    """results.json, tables.md and the plot; returns what was written."""
-    heading = title_of(comparison)
-    texts = {
-        "results.json": json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "\n",
-        "tables.md": comparison_markdown(comparison, heading),
-    }
-    for name, text in texts.items():
-        replace_file(folder / name, text.encode())
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """results.json, tables.md and the plot."""
+    record = json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "\n"
+    replace_file(folder / "results.json", record.encode())
+    replace_file(folder / "tables.md", comparison_markdown(comparison, title_of(comparison)).encode())
     if comparison.levels():
         draw_comparison(comparison, folder / PLOT)
-        return [folder / name for name in (*texts, PLOT)]
-    return [folder / name for name in texts]
 
 
 def title_of(comparison: Comparison) -> str:
