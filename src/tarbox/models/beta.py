@@ -29,8 +29,8 @@ from torch.nn import functional
 
 from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
-from tarbox.execution.interpreter import SixNodes, evaluate
-from tarbox.models.alternatives import Alternatives, least, refuse_concept
+from tarbox.execution.interpreter import evaluate
+from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import dot_pairs
@@ -41,7 +41,6 @@ from tarbox.query.algebra import Direction, Query
 
 LEAST_PARAMETER: Final = 0.05
 ENTITY_BLOCK: Final = 1 << 14
-BETA_UNIONS: Final = ("dnf", "de-morgan")
 STARTS: Final = ("random", "identity")
 NOISE: Final = 0.3
 """What is left of the random initial weights where a projection begins near the identity."""
@@ -53,20 +52,18 @@ class BetaConfig:
     """The settings of `Beta`; the defaults are the paper's.
 
     `dimension` counts Beta distributions, of two parameters each. `hidden` and `layers` are the projection network's.
-    `union` is dnf (the nearest alternative counts) or de-morgan (not (not x and not y)). `start` says what a projection
-    begins as: a random network, or one near the identity, which learns sooner (docs/baselines.md).
+    `start` says what a projection begins as: a random network, or one near the identity, which learns sooner
+    (docs/baselines.md).
     """
 
     dimension: int = 400
     margin: float = 60.0
     hidden: int = 1600
     layers: int = 2
-    union: str = "dnf"
     start: str = "random"
 
     def __post_init__(self) -> None:
-        choices = {"union": BETA_UNIONS, "start": STARTS}
-        check_settings(self, choices, ("dimension", "margin", "hidden", "layers"))
+        check_settings(self, {"start": STARTS}, ("dimension", "margin", "hidden", "layers"))
         if self.start == "identity" and self.hidden < 2 * self.dimension:
             raise ConfigError(
                 f"hidden = {self.hidden}: the identity of {self.dimension} distributions takes at least "
@@ -124,10 +121,7 @@ class Beta(EntityModel):
 
     def distributions(self, shape: Query, ids_BS: Tensor) -> tuple[Tensor, ...]:
         """[B, 2D] the parameters of each alternative."""
-        meaning = _Distributions(self, columns(shape, ids_BS))
-        if self.config.union == "dnf":
-            return evaluate(shape, Alternatives(meaning))
-        return (evaluate(shape, meaning),)
+        return evaluate(shape, Alternatives(_Distributions(self, columns(shape, ids_BS))))
 
 
 def positive(values: Tensor) -> Tensor:
@@ -210,17 +204,14 @@ class BetaAttention(nn.Module):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Distributions(SixNodes):
-    """The meaning of the nodes as parameters [B, 2D]; unions by De Morgan's law, where no DNF is asked for."""
+class _Distributions:
+    """The meaning of the nodes as parameters [B, 2D]."""
 
     model: Beta
     columns: Columns
 
     def entity(self, name: str) -> Tensor:
         return positive(functional.embedding(self.columns[name], self.model.entities))
-
-    def concept(self, name: str) -> Tensor:
-        refuse_concept(name)
 
     def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
         found: Tensor = self.model.projection(
@@ -230,9 +221,6 @@ class _Distributions(SixNodes):
 
     def intersection(self, operands: Sequence[Tensor]) -> Tensor:
         return self.model.attention.combine(torch.stack(list(operands)))
-
-    def union(self, operands: Sequence[Tensor]) -> Tensor:
-        return self.complement(self.intersection([self.complement(operand) for operand in operands]))
 
     def complement(self, operand: Tensor) -> Tensor:
         return operand.reciprocal()
