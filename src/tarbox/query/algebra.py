@@ -146,6 +146,7 @@ class Slot:
     direction: Direction | None = None
 
 
+_NAMING = (Entity, Concept, Exists, AtLeast, HasSelf)
 PREFIXES = {Role.ENTITY: "?e", Role.CONCEPT: "?c", Role.RELATION: "?r"}
 
 
@@ -241,10 +242,10 @@ def own_slot(node: Query) -> Slot | None:
 def with_slot(node: Query, slot: Slot | None, parts: Sequence[Query]) -> Query:
     """The same node with another name, where it has one, over other operands."""
     match node:
-        case Entity() | Concept() | HasSelf() if slot is not None:
-            return type(node)(slot.name)
         case Exists() if slot is not None:
             return Exists(slot.name, slot.direction or Direction.FORWARD, parts[0])
+        case Entity() | Concept() | HasSelf() if slot is not None:
+            return type(node)(slot.name)
         case AtLeast(count) if slot is not None:
             return AtLeast(count, slot.name, slot.direction or Direction.FORWARD, parts[0])
         case _:
@@ -281,7 +282,7 @@ def lift(query: Query) -> tuple[Query, tuple[Slot, ...]]:
     Exists(relation='?r1', direction=<Direction.FORWARD: 'forward'>, operand=Entity(name='?e1'))
     """
     taken = slots(query)
-    return ground(query, placeholders(tuple(slot.role for slot in taken))), taken
+    return _fill(query, placeholders([slot.role for slot in taken])), taken
 
 
 def placeholders(roles: Sequence[Role]) -> tuple[Slot, ...]:
@@ -306,17 +307,19 @@ def ground(shape: Query, fillers: Sequence[Slot]) -> Query:
     if wanted != tuple(slot.role for slot in fillers):
         needs, given = (", ".join(r.value for r in roles) for roles in (wanted, (s.role for s in fillers)))
         raise QueryError(f"this shape has slots for ({needs}), but got ({given})")
-    backwards = iter(reversed(fillers))  # as `fold` goes
-
-    def filled(node: Query, parts: list[Query]) -> Query:
-        return with_slot(node, None if own_slot(node) is None else next(backwards), parts)
-
-    return fold(shape, filled)
+    return _fill(shape, fillers)
 
 
 def is_placeholder(name: str) -> bool:
     """Whether a name stands for any name; no IRI or literal begins with a question mark."""
     return name.startswith("?")
+
+
+def _fill(shape: Query, fillers: Sequence[Slot]) -> Query:
+    backwards = iter(reversed(fillers))  # as `fold` goes
+    return fold(
+        shape, lambda node, parts: with_slot(node, next(backwards) if isinstance(node, _NAMING) else None, parts)
+    )
 
 
 def _require_two(kind: str, several: tuple[Query, ...]) -> None:
