@@ -46,7 +46,9 @@ class Answer:
 
 def answer_query(query: Query, index: Index) -> Answer:
     """The answers to one query at both levels."""
-    return answer_queries([query], index)[0]
+    shape, ids = encode(query, index.facts.vocabulary)
+    entities, concepts, counts = answer_rows(shape, ids[None], index)
+    return Answer(entities.columns, concepts.columns, counts)
 
 
 def answer_queries(queries: Iterable[Query], index: Index) -> list[Answer]:
