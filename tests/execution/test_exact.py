@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from oracle import Oracle
 from tarbox.core.errors import UnknownName
-from tarbox.execution.arrays import ArrayAlgebra
-from tarbox.execution.exact import answer_query, answer_rows, stream_entities
+from tarbox.execution.exact import answer_query, answer_rows
 from tarbox.execution.graph import Index
-from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import decode, encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
@@ -34,17 +32,6 @@ def test_ten_thousand_random_queries_have_the_oracle_answers(make_maker, seed, s
         answer = answer_query(query, index)
         assert answer.entities.tolist() == sorted(oracle.entities(query))
         assert dict(zip(answer.concepts.tolist(), answer.counts.tolist(), strict=True)) == oracle.concepts(query)
-
-
-def test_sorted_arrays_give_the_oracle_answers_at_every_node(make_maker):
-    for seed in range(20):
-        maker = make_maker(seed)
-        facts = maker.facts()
-        algebra, oracle = ArrayAlgebra(Index.of(facts)), Oracle.of(facts)
-        for _ in range(50):
-            query = maker.query()
-            members = evaluate(query, algebra).materialise(len(facts.vocabulary.entities))
-            assert members.tolist() == sorted(oracle.entities(query))
 
 
 def test_a_batch_equals_its_rows(maker):
@@ -84,15 +71,6 @@ def test_a_batch_larger_than_its_sheet_is_answered_in_parts():
     assert entities.sizes().tolist() == [size - 1] * 60
     assert concepts.sizes().tolist() == [1] * 60
     assert counts.tolist() == [size // 2 - (i % 2 == 0) for i in range(60)]
-
-
-def test_answers_stream_in_blocks(maker):
-    index = Index.of(maker.facts())
-    for _ in range(50):
-        query = maker.query()
-        blocks = list(stream_entities(query, index, block=5))
-        assert all(0 < len(block) <= 5 for block in blocks)
-        assert np.concatenate([np.empty(0, np.int32), *blocks]).tolist() == answer_query(query, index).entities.tolist()
 
 
 def test_a_query_two_hundred_levels_deep_is_answered(maker):

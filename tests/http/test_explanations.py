@@ -81,7 +81,7 @@ def test_the_facts_of_a_walk_prove_the_answer(facts: Facts, query: Query) -> Non
     kb, oracle = KnowledgeBase(facts), Oracle.of(facts)
     root = trace(query, kb.index)
     answers = oracle.entities(query)
-    assert set(root.value.materialise(SIZE).tolist()) == answers
+    assert set(root.members.tolist()) == answers
     for answer in answers:
         walked = Walk(kb.index)
         walked.visit(root, answer)

@@ -21,8 +21,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "fuzzqe": {"dimension": 5, "bases": 2},
 }
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {name: (name, given) for name, given in SMALL.items()} | {
-    "gqe diagonal": ("gqe", {"dimension": 5, "projection": "diagonal"}),
-    "beta de-morgan": ("beta", {"dimension": 5, "hidden": 6, "union": "de-morgan", "layers": 1}),
+    "beta of one layer": ("beta", {"dimension": 5, "hidden": 6, "layers": 1}),
     "fuzzqe sigmoid": ("fuzzqe", {"dimension": 5, "bases": 2, "regulator": "sigmoid"}),
     "fuzzqe godel": ("fuzzqe", {"dimension": 5, "bases": 2, "t_norm": "godel", "regulator": "steep", "norm": 1}),
 }

@@ -118,11 +118,10 @@ def test_a_concept_has_to_become_a_node_first(variant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("gqe", {"projection": "rotation"}, "projection = 'rotation': choose one of translation, diagonal"),
         ("gqe", {"margin": 0.0}, "must be greater than 0"),
         ("q2b", {"inside": 2.0}, "inside = 2.0: it must be between 0 and 1"),
         ("q2b", {"dimension": 0}, "must be greater than 0"),
-        ("beta", {"union": "max"}, "union = 'max': choose one of dnf, de-morgan"),
+        ("beta", {"start": "zero"}, "start = 'zero': choose one of random, identity"),
         ("beta", {"hidden": 0}, "hidden = 0: it must be greater than 0"),
         ("fuzzqe", {"t_norm": "min"}, "t_norm = 'min': choose one of product"),
         ("fuzzqe", {"norm": 3}, "norm = 3: choose one of 1, 2"),

@@ -9,7 +9,7 @@ import torch
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Task
-from tarbox.models.learning.objective import LOSSES, Average, Objective, ObjectiveConfig, PerTask
+from tarbox.models.learning.objective import LOSSES, Objective, ObjectiveConfig, PerTask
 
 CPU = torch.device("cpu")
 PORTIONS = [(Task.CONCEPT, 2), (Task.CONCEPT, 3), (Task.ENTITY, 2), (Task.SUBSUMPTION, 1), (Task.INSTANTIATION, 2)]
@@ -20,7 +20,7 @@ def scores() -> list[torch.Tensor]:
     return [torch.randn(size, 5, generator=generator) for _, size in PORTIONS]
 
 
-def slow_loss(task_average: Average) -> float:
+def slow_loss() -> float:
     """-1/(4m) sum over tasks and negatives of log sigmoid(S+ - S-), one number at a time."""
     total = 0.0
     for task in Task:
@@ -29,29 +29,22 @@ def slow_loss(task_average: Average) -> float:
             [sum(-math.log(1 / (1 + math.exp(-(row[0] - row[i])))) / 4 for i in range(1, 5)) for row in rows.tolist()]
             for rows in portions
         ]
-        if task_average is Average.TEMPLATE:
-            total += sum(sum(losses) / len(losses) for losses in per_sample) / len(per_sample)
-        else:
-            total += sum(map(sum, per_sample)) / sum(map(len, per_sample))
+        total += sum(sum(losses) / len(losses) for losses in per_sample) / len(per_sample)
     return total / 4
 
 
-@pytest.mark.parametrize("average", Average)
-def test_equation_17(average: Average) -> None:
-    objective = Objective.of(ObjectiveConfig(average=average), PORTIONS, CPU)
-    losses = [
-        objective.loss_of(task, rows, torch.ones(len(rows), 4, dtype=torch.bool))
-        for rows, (task, _) in zip(scores(), PORTIONS, strict=True)
-    ]
+def test_equation_17() -> None:
+    objective = Objective.of(ObjectiveConfig(), [task for task, _ in PORTIONS], CPU)
+    losses = [objective.loss_of(rows, torch.ones(len(rows), 4, dtype=torch.bool)) for rows in scores()]
     loss, tasks = objective.combine(losses)
-    assert float(loss) == pytest.approx(slow_loss(average), rel=1e-6)
+    assert float(loss) == pytest.approx(slow_loss(), rel=1e-6)
     assert float(tasks.mean()) == pytest.approx(float(loss), rel=1e-6)
 
 
 def test_weights_and_ablation() -> None:
     config = ObjectiveConfig(weights=PerTask(concept=3.0), without=(Task.SUBSUMPTION,))
     assert Task.SUBSUMPTION not in config.tasks(frozenset(Task))
-    objective = Objective.of(config, [(Task.CONCEPT, 1), (Task.ENTITY, 1)], CPU)
+    objective = Objective.of(config, [Task.CONCEPT, Task.ENTITY], CPU)
     loss, _ = objective.combine([torch.tensor(2.0), torch.tensor(4.0)])
     assert float(loss) == pytest.approx((3 * 2 + 4) / 2)
 
@@ -82,10 +75,10 @@ def test_the_margin_loss_of_query2box_and_betae() -> None:
         (math.log1p(math.exp(-row[0])) + sum(math.log1p(math.exp(score)) for score in row[1:]) / 2) / 2
         for row in rows.tolist()
     ]
-    objective = Objective.of(ObjectiveConfig(loss="margin"), [(Task.ENTITY, 2)], CPU)
+    objective = Objective.of(ObjectiveConfig(loss="margin"), [Task.ENTITY], CPU)
     valid = torch.ones(2, 2, dtype=torch.bool)
-    assert float(objective.loss_of(Task.ENTITY, rows, valid)) == pytest.approx(sum(each) / 2)
-    weighted = objective.loss_of(Task.ENTITY, rows, valid, torch.tensor([1.0, 3.0]))
+    assert float(objective.loss_of(rows, valid)) == pytest.approx(sum(each) / 2)
+    weighted = objective.loss_of(rows, valid, torch.tensor([1.0, 3.0]))
     assert float(weighted) == pytest.approx((each[0] + 3 * each[1]) / 4)
 
 

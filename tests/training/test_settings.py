@@ -11,7 +11,6 @@ import torch
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes
 from tarbox.models.learning.negatives import NegativesConfig, Sampler
-from tarbox.models.learning.objective import Average
 from tarbox.models.registry import find_model
 from tarbox.models.saved import build_model
 from tarbox.training.hardware import HardwareConfig, open_hardware
@@ -35,10 +34,10 @@ def test_the_defaults_are_the_paper_s() -> None:
 
 
 def test_short_and_long_keys() -> None:
-    settings = given("rate=1e-4", "model.dimension=32", "average=sample", "objective.weights.concept=2", "seed=7")
+    settings = given("rate=1e-4", "model.dimension=32", "decay=linear", "objective.weights.concept=2", "seed=7")
     assert settings.optimizer.rate == 1e-4
     assert settings.model["dimension"] == 32
-    assert settings.objective.average is Average.SAMPLE
+    assert settings.optimizer.decay == "linear"
     assert settings.objective.weights.concept == 2.0
     assert settings.seed == 7
 
@@ -55,9 +54,9 @@ def test_short_and_long_keys() -> None:
         ("model.dimensions=3", r"Did you mean 'model\.dimension'\?"),
         ("rate=fast", "optimizer.rate is 'fast'; it must be a number"),
         ("rate=nan", "optimizer.rate is nan; it must be a number"),
-        ("rate=0", "it must be above 0"),
+        ("rate=0", "it must be greater than 0"),
         ("epochs=1.5", "stopping.epochs is 1.5; it must be a whole number"),
-        ("decay=step", "optimizer.decay is 'step'; it must be one of constant, linear, cosine"),
+        ("decay=step", "decay = .step.: choose one of constant, linear, cosine"),
         ("minutes=1", r"which one\? stopping\.minutes, checkpoints\.minutes"),
         ("optimizer=3", "no setting .optimizer."),
         ("seed=-1", "seed is -1; it must be a whole number, 0 or more"),
@@ -150,13 +149,22 @@ def test_tables_of_entities_and_relations_have_a_rate_of_their_own(kind: str) ->
 
 
 def test_the_rate_of_tables_is_above_0() -> None:
-    with pytest.raises(ConfigError, match=r"optimizer\.tables is 0\.0; it must be above 0"):
+    with pytest.raises(ConfigError, match=r"tables = 0\.0: it must be greater than 0"):
         given("tables=0")
 
 
 def test_settings_that_are_gone_are_read_where_they_say_what_holds_anyway() -> None:
     older = {"model": {"name": "tar", "project": "push"}, "hardware": {"compile": False, "graphs": False}}
     assert resolve([older]) == resolve([{"model": {"name": "tar"}, "hardware": {"graphs": False}}])
-    for other in ({"model": {"project": "exact"}}, {"hardware": {"compile": True}}):
+    gqe = {"model": {"name": "gqe", "projection": "translation"}, "batches": {"one_hop": True, "positives": "all"}}
+    ones = dict.fromkeys(("entity", "concept", "subsumption", "instantiation"), 1.0)
+    assert resolve([gqe, {"objective": {"average": "template", "scales": ones}}]) == resolve([], "gqe")
+    assert resolve([{"model": {"name": "beta", "union": "dnf"}}]) == resolve([], "beta")
+    assert resolve([{"model": {"name": "tar", "union": "vector"}}]).model["union"] == "vector"
+    for other in (
+        {"model": {"project": "exact"}},
+        {"hardware": {"compile": True}},
+        {"batches": {"positives": "target"}},
+    ):
         with pytest.raises(ConfigError, match="no setting"):
             resolve([other])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
@@ -74,9 +74,6 @@ class Statistic:
         """
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
-    def json(self) -> dict[str, Any]:
-        return {"mean": self.mean, "deviation": self.deviation, "n": self.n}
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -135,10 +132,6 @@ class TableRow:
         """The templates that the row has figures of."""
         return in_order({name for figures in self.figures.get(level, {}).values() for name in figures})
 
-    def cell(self, level: Level, metric: str, template: str) -> Statistic | None:
-        values = self.figures.get(level, {}).get(metric, {}).get(template)
-        return Statistic.of(values) if values else None
-
     def average(self, level: Level, metric: str, templates: Iterable[str]) -> Statistic | None:
         """Over the given templates, run by run, then over runs; none where a template is lacking."""
         figures = self.figures.get(level, {}).get(metric, {})
@@ -151,7 +144,8 @@ class TableRow:
     def json(self, common: Mapping[Level, Sequence[str]]) -> dict[str, Any]:
         levels = {level.value: self._level_json(level, common[level]) for level in self.figures}
         about = {"key": self.key, "name": self.name, "model": self.model, "ablation_of": self.ablation_of}
-        return {**about, "levels": levels, "runs": [outcome.json() for outcome in self.outcomes]}
+        runs = {} if self.published else {"runs": [outcome.json() for outcome in self.outcomes]}
+        return {**about, "levels": levels, **runs}
 
     def _level_json(self, level: Level, common: Sequence[str]) -> dict[str, Any]:
         own = self.templates(level)
@@ -159,7 +153,7 @@ class TableRow:
 
         def stated(templates: Sequence[str]) -> dict[str, Any]:
             found = {metric: self.average(level, metric, templates) for metric in metrics}
-            return {metric: value.json() for metric, value in found.items() if value is not None}
+            return {metric: asdict(value) for metric, value in found.items() if value is not None}
 
         return {
             "average": stated(own),
@@ -224,16 +218,9 @@ class Comparison:
             **self.about,
             "common_templates": {level.value: common[level] for level in self.levels()},
             "models": [row.json(common) for row in self.measured],
-            "published": {
-                **self.published_from,
-                "rows": [_without_runs(row.json(common)) for row in self.rows if row.published],
-            },
+            "published": {**self.published_from, "rows": [row.json(common) for row in self.rows if row.published]},
             "notes": list(self.notes),
         }
-
-
-def _without_runs(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != "runs"}
 
 
 def count_queries(table: QueryTable) -> dict[str, dict[str, int]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
-from tarbox.evaluation.comparison import Comparison, Statistic, TableRow, columns, common_templates
+from tarbox.evaluation.comparison import Comparison, columns, common_templates
 from tarbox.evaluation.comparison_tables import ANSWERS, AVERAGE_HEADING, COMMON, NAMES
 from tarbox.evaluation.plots import AVERAGE_GAP, BAR_SHARE, COLOURS, GRID_COLOUR, INK, new_figure, save_figure
 
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
 
 _HATCHES: Final = ("", "////", "....")
 """Beyond as many models as there are colours, the same colours come again with a pattern."""
-_MARKED: Final = "tar"
-"""The model whose published figures are marked: a mark for each would hide the bars."""
 
 
 def draw_comparison(comparison: Comparison, path: str | os.PathLike[str], metric: str = "mrr") -> None:
-    """Bars of means per template and their average; whiskers: the deviation over runs; diamonds: published figures."""
+    """Bars of means per template and their average; whiskers: the deviation over runs."""
     levels = comparison.levels()
     rows = [row for row in comparison.measured if row.figures]
     if not levels:
@@ -46,10 +43,12 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     shared = common_templates(comparison.rows, level)
     average = AVERAGE_HEADING if len(shared) == len(templates) else COMMON
     places = {**{name: float(at) for at, name in enumerate(templates)}, average: len(templates) + AVERAGE_GAP}
+    averaged = {**{name: [name] for name in templates}, average: shared}
     size = BAR_SHARE / len(rows)
     for number, row in enumerate(rows):
         shift = (number - (len(rows) - 1) / 2) * size
-        cells = _cells(row, level, metric, (templates, shared, average))
+        found = {name: row.average(level, metric, over) for name, over in averaged.items()}
+        cells = {name: cell for name, cell in found.items() if cell is not None}
         at = [places[name] + shift for name in cells]
         heights = [100 * cell.mean for cell in cells.values()]
         reach = [100 * (cell.deviation or 0.0) for cell in cells.values()]
@@ -57,7 +56,6 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
         panel.bar(at, heights, size * 0.92, color=colour, hatch=hatch, edgecolor="white", linewidth=0, label=row.name)
         if any(reach):
             panel.errorbar(at, heights, reach, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5, zorder=3)
-    _mark_published(panel, comparison, (level, metric), (templates, shared, average), places)
     panel.set_xticks(list(places.values()), list(places))
     panel.set_ylabel(f"{NAMES[metric]} x 100", color=INK)
     panel.set_title(ANSWERS[level], loc="left", fontsize=9.5, color=INK)
@@ -65,28 +63,3 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     panel.margins(x=0.01, y=0.1)
     panel.set_axisbelow(True)
     panel.grid(axis="y", color=GRID_COLOUR, linewidth=0.7)
-
-
-def _mark_published(
-    panel: Axes,
-    comparison: Comparison,
-    wanted: tuple[Level, str],
-    axis: tuple[Sequence[str], Sequence[str], str],
-    places: Mapping[str, float],
-) -> None:
-    for row in comparison.rows:
-        if row.published and row.model == _MARKED and row.ablation_of is None:
-            cells = _cells(row, *wanted, axis)
-            at, heights = [places[name] for name in cells], [100 * cell.mean for cell in cells.values()]
-            look: dict[str, Any] = {"s": 26, "marker": "D", "facecolors": "white", "edgecolors": INK, "zorder": 4}
-            panel.scatter(at, heights, label=f"{row.name}, other data", **look)
-
-
-def _cells(
-    row: TableRow, level: Level, metric: str, axis: tuple[Sequence[str], Sequence[str], str]
-) -> dict[str, Statistic]:
-    """What the row has, by the names on the axis."""
-    templates, shared, average = axis
-    cells = {name: row.cell(level, metric, name) for name in templates}
-    cells[average] = row.average(level, metric, shared)
-    return {name: cell for name, cell in cells.items() if cell is not None}

@@ -21,17 +21,12 @@ from tarbox.evaluation.comparison import (
     columns,
     common_templates,
 )
-from tarbox.evaluation.reports import DEVIATION, ReportTable, fold_columns, to_latex, to_markdown, to_rich
+from tarbox.evaluation.reports import DEVIATION, ReportTable, fold_columns, to_markdown, to_rich
 
 AVERAGE_HEADING: Final = "avg"
 """As the paper writes it: columns are many."""
 COMMON: Final = "common"
 LACKING: Final = "-"
-_NARROW: Final = r"\small\setlength{\tabcolsep}{3pt}"
-_WITH_DEVIATION: Final = (
-    r"\providecommand{\withdeviation}[2]{\begin{tabular}[t]{@{}r@{}}#1\\[-3pt]{\tiny$\pm$#2}\end{tabular}}"
-)
-"""A deviation stands small below its mean: fifteen columns must fit a page. A document may define it otherwise."""
 NAMES: Final = MappingProxyType({"mrr": "MRR", "hits@3": "Hit@3"})
 ANSWERS: Final = MappingProxyType({Level.CONCEPT: "TBox answers (concepts)", Level.ENTITY: "ABox answers (entities)"})
 
@@ -75,14 +70,6 @@ def comparison_markdown(comparison: Comparison, heading: str) -> str:
     return f"# {heading}\n\n{to_markdown(tabulate_comparison(comparison))}\n{notes}\n"
 
 
-def comparison_latex(comparison: Comparison, heading: str) -> str:
-    r"""The content of tables.tex, for `\input`; notes are comments: nothing is lost, nothing is in the way."""
-    comments = [heading, r"needs \usepackage{booktabs}; tables are wide: \small and a small \tabcolsep are set", ""]
-    head = [*(f"% {line}".rstrip() for line in [*comments, *notes_of(comparison)]), _WITH_DEVIATION]
-    tables = to_latex(tabulate_comparison(comparison)).replace("\\centering\n", f"\\centering{_NARROW}\n")
-    return "\n".join(head) + "\n\n" + tables
-
-
 def comparison_terminal(comparison: Comparison, width: int, colour: bool = False) -> str:
     """For a terminal of that width: a table that is too wide is shown in parts."""
     from rich.console import Console
@@ -108,7 +95,7 @@ def _table(title: str, rows: Sequence[TableRow], level: Level, metric: str) -> R
     cells: list[list[Statistic | None]] = []
     for row in ordered:
         own = [name for name in row.templates(level) if name in templates]
-        found = [row.cell(level, metric, name) for name in templates]
+        found = [row.average(level, metric, [name]) for name in templates]
         found.append(row.average(level, metric, own))
         cells.append([*found, row.average(level, metric, shared)] if differ else found)
     competing = [not row.published for row in ordered]

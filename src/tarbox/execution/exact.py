@@ -5,7 +5,6 @@
     index = Index.of(facts)                             # once per knowledge base
     answer = answer_query(query, index)                 # names of the query are terms of the vocabulary
     answer.entities, answer.concepts, answer.counts     # sorted ids; answer.coverage() = counts / entities
-    for block in stream_entities(query, index): ...     # sorted ids in blocks, for millions of answers
     answers = answer_queries(queries, index)            # many at once; those of one shape run as one table
     entities, concepts, counts = answer_rows(shape, ids, index)    # a batch of queries of one shape, fastest
 
@@ -17,24 +16,18 @@ from its cache (compiled on first use on a machine: some seconds).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from tarbox.execution.graph import Index
 from tarbox.execution.literals import link_program
 from tarbox.execution.rows import encode
-from tarbox.kb.arrays import Doubles, Flags, Ids, Places
+from tarbox.kb.arrays import Doubles, Ids, Places
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
-
-if TYPE_CHECKING:
-    from tarbox.execution.kernels import Space
-
-STREAM_BLOCK = 1 << 16
 
 
 @final
@@ -53,27 +46,9 @@ class Answer:
 
 def answer_query(query: Query, index: Index) -> Answer:
     """The answers to one query at both levels."""
-    from tarbox.execution.batches import count_concepts
-    from tarbox.execution.kernels import list_range
-
-    with _result(query, index) as (space, row):
-        list_range(space, row, 0, index.entities)
-        listed = space.listed[row, : space.sizes[row]]
-        entities = listed[_members(space, row, listed)]
-        counts = np.zeros(index.concepts, np.int32)
-        count_concepts(index.graph, space, row, counts)
-    concepts = np.flatnonzero(counts).astype(np.int32)
-    return Answer(entities, concepts, counts[concepts])
-
-
-def stream_entities(query: Query, index: Index, block: int = STREAM_BLOCK) -> Iterator[Ids]:
-    """The entity answers in increasing order, at most `block` at a time; empty blocks are left out."""
-    with _result(query, index) as (space, row):
-        for start in range(0, index.entities, block):
-            nodes = np.arange(start, min(start + block, index.entities), dtype=np.int32)
-            found = nodes[_members(space, row, nodes)]
-            if len(found):
-                yield found
+    shape, ids = encode(query, index.facts.vocabulary)
+    entities, concepts, counts = answer_rows(shape, ids[None], index)
+    return Answer(entities.columns, concepts.columns, counts)
 
 
 def answer_queries(queries: Iterable[Query], index: Index) -> list[Answer]:
@@ -100,7 +75,7 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     from tarbox.execution.kernels import make_space
 
     program = link_program(shape, index)
-    table = np.ascontiguousarray(ids, np.int32).reshape(-1, program.width)
+    table = np.ascontiguousarray(ids, np.int32).reshape(len(ids), program.width)
     space = make_space(program.depth, index.entities + index.concepts)
     most = index.entities + index.concepts  # of one answer
     room = max(min(1 << 20, len(table) * most), most)
@@ -114,23 +89,6 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
         parts.append((ends, sheet.values[:used].copy(), sheet.counts[:used].copy()))
         done = reached
     return _assemble(parts)
-
-
-@contextmanager
-def _result(query: Query, index: Index) -> Iterator[tuple[Space, int]]:
-    """The row of a fresh space that holds the set of a query."""
-    from tarbox.execution.kernels import make_space, run
-
-    shape, ids = encode(query, index.facts.vocabulary)
-    program = link_program(shape, index)
-    space = make_space(program.depth, index.entities + index.concepts)
-    yield space, run(index.graph, program, ids, space)
-
-
-def _members(space: Space, row: int, nodes: Ids) -> Flags:
-    """Which of the nodes are in the set of a row."""
-    inside: Flags = ((space.states[row, nodes] ^ np.uint8(space.defaults[row])) & 127) != 0
-    return inside
 
 
 def _assemble(parts: list[tuple[Places, Ids, Ids]]) -> tuple[Rows, Rows, Ids]:

@@ -8,7 +8,7 @@ is KL(entity || query), summed over dimensions:
     KL = ln B(a', b') - ln B(a, b) + (a - a') psi(a) + (b - b') psi(b) + (a' - a + b' - b) psi(a + b)
 
 for an entity (a, b) and a query (a', b'). It is the sum of a number of the query, a number of the entity, and a product
-of a vector of each (`tarbox.models.gamma`): all pairs are one product of matrices, and no logarithm is taken per pair
+of a vector of each (`features`): all pairs are one product of matrices, and no logarithm is taken per pair
 (ADR 0023).
 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
@@ -29,10 +29,9 @@ from torch.nn import functional
 
 from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
-from tarbox.execution.interpreter import SixNodes, evaluate
-from tarbox.models.alternatives import Alternatives, least, refuse_concept
+from tarbox.execution.interpreter import evaluate
+from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
-from tarbox.models.gamma import features, log_beta
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import dot_pairs
 from tarbox.models.sets import widen
@@ -42,7 +41,6 @@ from tarbox.query.algebra import Direction, Query
 
 LEAST_PARAMETER: Final = 0.05
 ENTITY_BLOCK: Final = 1 << 14
-BETA_UNIONS: Final = ("dnf", "de-morgan")
 STARTS: Final = ("random", "identity")
 NOISE: Final = 0.3
 """What is left of the random initial weights where a projection begins near the identity."""
@@ -54,20 +52,18 @@ class BetaConfig:
     """The settings of `Beta`; the defaults are the paper's.
 
     `dimension` counts Beta distributions, of two parameters each. `hidden` and `layers` are the projection network's.
-    `union` is dnf (the nearest alternative counts) or de-morgan (not (not x and not y)). `start` says what a projection
-    begins as: a random network, or one near the identity, which learns sooner (docs/baselines.md).
+    `start` says what a projection begins as: a random network, or one near the identity, which learns sooner
+    (docs/baselines.md).
     """
 
     dimension: int = 400
     margin: float = 60.0
     hidden: int = 1600
     layers: int = 2
-    union: str = "dnf"
     start: str = "random"
 
     def __post_init__(self) -> None:
-        choices = {"union": BETA_UNIONS, "start": STARTS}
-        check_settings(self, choices, ("dimension", "margin", "hidden", "layers"))
+        check_settings(self, {"start": STARTS}, ("dimension", "margin", "hidden", "layers"))
         if self.start == "identity" and self.hidden < 2 * self.dimension:
             raise ConfigError(
                 f"hidden = {self.hidden}: the identity of {self.dimension} distributions takes at least "
@@ -125,16 +121,39 @@ class Beta(EntityModel):
 
     def distributions(self, shape: Query, ids_BS: Tensor) -> tuple[Tensor, ...]:
         """[B, 2D] the parameters of each alternative."""
-        meaning = _Distributions(self, columns(shape, ids_BS))
-        if self.config.union == "dnf":
-            return evaluate(shape, Alternatives(meaning))
-        return (evaluate(shape, meaning),)
+        return evaluate(shape, Alternatives(_Distributions(self, columns(shape, ids_BS))))
 
 
 def positive(values: Tensor) -> Tensor:
     """Parameters of a distribution from values without bounds: x + 1, but no less than 0.05."""
     # as `clamp`, whose gradient takes five kernels to its one
     return functional.threshold(values + 1, LEAST_PARAMETER, LEAST_PARAMETER)
+
+
+def features(entities_NF: Tensor) -> tuple[Tensor, Tensor]:
+    """([N, 2D], [N]): what an entity's parameters give to the distance.
+
+    The product of the first with a query's parameters is taken from the distance, the second is added to it:
+    psi(a) - psi(a + b) beside psi(b) - psi(a + b), and the sum over dimensions of
+    a psi(a) + b psi(b) - (a + b) psi(a + b) - ln B(a, b).
+    """
+    a, b = entities_NF.chunk(2, -1)
+    at_a, at_b, at_whole = torch.digamma(a), torch.digamma(b), torch.digamma(a + b)
+    own_ND = a * at_a + b * at_b - (a + b) * at_whole - _log_beta(a, b)
+    return torch.cat([at_a - at_whole, at_b - at_whole], -1), own_ND.sum(-1)
+
+
+def log_beta(parameters_NF: Tensor) -> Tensor:
+    """[N] the sum over dimensions of ln B(a, b).
+
+    >>> log_beta(torch.tensor([[1.0, 2.0, 1.0, 3.0]])).exp()
+    tensor([0.0833])
+    """
+    return _log_beta(*parameters_NF.chunk(2, -1)).sum(-1)
+
+
+def _log_beta(a: Tensor, b: Tensor) -> Tensor:
+    return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
 
 
 @final
@@ -185,17 +204,14 @@ class BetaAttention(nn.Module):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Distributions(SixNodes):
-    """The meaning of the nodes as parameters [B, 2D]; unions by De Morgan's law, where no DNF is asked for."""
+class _Distributions:
+    """The meaning of the nodes as parameters [B, 2D]."""
 
     model: Beta
     columns: Columns
 
     def entity(self, name: str) -> Tensor:
         return positive(functional.embedding(self.columns[name], self.model.entities))
-
-    def concept(self, name: str) -> Tensor:
-        refuse_concept(name)
 
     def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
         found: Tensor = self.model.projection(
@@ -205,9 +221,6 @@ class _Distributions(SixNodes):
 
     def intersection(self, operands: Sequence[Tensor]) -> Tensor:
         return self.model.attention.combine(torch.stack(list(operands)))
-
-    def union(self, operands: Sequence[Tensor]) -> Tensor:
-        return self.complement(self.intersection([self.complement(operand) for operand in operands]))
 
     def complement(self, operand: Tensor) -> Tensor:
         return operand.reciprocal()

@@ -1,6 +1,6 @@
 """GQE: a query is a point (Hamilton et al. 2018), as re-implemented for the comparisons of Query2box and BetaE.
 
-An entity is a vector; a relation translates it (or multiplies it, dimension by dimension); an intersection is the mean
+An entity is a vector; a relation translates it; an intersection is the mean
 of its operands under learnt attention. The score of an entity is gamma less its L1 distance from the query.
 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
@@ -10,10 +10,9 @@ Shape letters: B queries, K candidates per query, N nodes, D dimension, O operan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, final
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +27,6 @@ from tarbox.models.pairs import l1_pairs
 from tarbox.models.translation import InvariantAttention
 from tarbox.query.algebra import Direction, Not, Query
 
-Move: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-MOVES: Final[Mapping[str, Move]] = MappingProxyType({"translation": torch.add, "diagonal": torch.mul})
-"""What a relation's vector does to a query's."""
 SLACK: Final = 2.0
 """Initial values are uniform within +-(gamma + SLACK) / D, as in all models of this family."""
 
@@ -38,17 +34,13 @@ SLACK: Final = 2.0
 @final
 @dataclass(frozen=True, slots=True)
 class GqeConfig:
-    """The settings of `Gqe`; the defaults are those of the BetaE paper's comparison.
-
-    `projection` is translation or diagonal. `margin` is gamma.
-    """
+    """The settings of `Gqe`; the defaults are those of the BetaE paper's comparison. `margin` is gamma."""
 
     dimension: int = 800
     margin: float = 24.0
-    projection: str = "translation"
 
     def __post_init__(self) -> None:
-        check_settings(self, {"projection": MOVES}, ("dimension", "margin"))
+        check_settings(self, {}, ("dimension", "margin"))
 
 
 @final
@@ -71,9 +63,6 @@ class Gqe(EntityModel):
         bound = (config.margin + SLACK) / config.dimension
         self.entities = nn.Parameter(torch.empty(max(sizes.entities, 1), config.dimension).uniform_(-bound, bound))
         self.relations = nn.Parameter(torch.empty(sizes.directed, config.dimension).uniform_(-bound, bound))
-        if config.projection == "diagonal":
-            with torch.no_grad():
-                self.relations.add_(1.0)  # near the identity: products of small numbers would vanish
         self.attention = InvariantAttention(config.dimension)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
@@ -104,8 +93,7 @@ class _Points:
         return functional.embedding(self.columns[name], self.model.entities)
 
     def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
-        relation_BD = functional.embedding(self.columns[relation], self.model.relations)
-        return MOVES[self.model.config.projection](operand, relation_BD)
+        return operand + functional.embedding(self.columns[relation], self.model.relations)
 
     def intersection(self, operands: Sequence[Tensor]) -> Tensor:
         return self.model.attention.combine(torch.stack(list(operands)))

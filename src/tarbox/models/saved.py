@@ -48,7 +48,13 @@ BENCHMARK: Final = "benchmark"
 """A kind of source, beside `tarbox.benchmark.folder.STORE`."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
-RETIRED: Final[Mapping[str, Mapping[str, Any]]] = {"model": {"project": "push"}, "hardware": {"compile": False}}
+_ONE_EACH: Final = {"entity": 1.0, "concept": 1.0, "subsumption": 1.0, "instantiation": 1.0}
+RETIRED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "model": {"project": "push", "projection": "translation", "union": "dnf"},
+    "hardware": {"compile": False},
+    "batches": {"one_hop": True, "positives": "all"},
+    "objective": {"average": "template", "scales": _ONE_EACH},
+}
 """Settings that there were once, with the value that is all there is now: older runs have written them down."""
 _DESCRIBED: Final = ("version", "model", "vocabulary_hash", "content_hash", "source")
 

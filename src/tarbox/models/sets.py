@@ -11,7 +11,6 @@ Shape letters: B queries, D dimension, E entities, K candidates per query, X mem
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -30,139 +29,55 @@ def widen(products: Tensor) -> Tensor:
     return products.float() if products.dtype in (torch.bfloat16, torch.float16) else products
 
 
-class Universe(abc.ABC):
-    """The entities whose degrees are wanted; `offset` is added to every similarity before the sigmoid (ADR 0016)."""
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Universe:
+    """The entities whose degrees are wanted: all of them, `entities` [E, D], the Herbrand universe; or with `ids_BK`
+    the candidates of each query, `entities` [B, K, D]. `offset` is added to every similarity before the sigmoid (ADR
+    0016).
+    """
 
-    offset: float
+    entities: Tensor
+    offset: float = 0.0
+    ids_BK: Tensor | None = None
 
-    @abc.abstractmethod
-    def products(self, vectors_BD: Tensor) -> Tensor:
-        """[B, X] the product of each query's vector with each member's embedding."""
-
-    @abc.abstractmethod
-    def indicator(self, ids_B: Tensor) -> Tensor:
-        """[B, X] 1 where the member is the query's entity, 0 elsewhere."""
-
-    def squash(self, similarities: Tensor) -> Tensor:
-        """The degrees of similarities: sigma of Eq. 6."""
-        wide = widen(similarities)
+    def squash(self, vectors_BD: Tensor) -> Tensor:
+        """[B, X] sigma of Eq. 6: the degrees of all members in the sets with these generators."""
+        if self.ids_BK is None:
+            wide = widen(vectors_BD @ self.entities.T)
+        else:
+            wide = widen(torch.einsum("bd,bkd->bk", vectors_BD, self.entities))
         return torch.sigmoid(wide + self.offset if self.offset else wide)
 
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class AllEntities(Universe):
-    """The Herbrand universe: X = E."""
-
-    entities_ED: Tensor
-    offset: float = 0.0
-
-    def products(self, vectors_BD: Tensor) -> Tensor:
-        return vectors_BD @ self.entities_ED.T
-
     def indicator(self, ids_B: Tensor) -> Tensor:
-        members_E = torch.arange(len(self.entities_ED), device=ids_B.device)
-        return (ids_B[:, None] == members_E).to(self.entities_ED.dtype)
+        """[B, X] 1 where the member is the query's entity, 0 elsewhere."""
+        members = torch.arange(len(self.entities), device=ids_B.device) if self.ids_BK is None else self.ids_BK
+        return (ids_B[:, None] == members).to(self.entities.dtype)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SomeEntities(Universe):
-    """The candidates of each query: X = K."""
+class FuzzySet:
+    """A fuzzy set of entities for each query of a batch: its degrees [B, X] over a universe, and the set that a
+    relation leads to, given the relation's vectors [B, D].
+    """
 
-    ids_BK: Tensor
-    entities_BKD: Tensor
-    offset: float = 0.0
-
-    def products(self, vectors_BD: Tensor) -> Tensor:
-        return torch.einsum("bd,bkd->bk", vectors_BD, self.entities_BKD)
-
-    def indicator(self, ids_B: Tensor) -> Tensor:
-        return (ids_B[:, None] == self.ids_BK).to(self.entities_BKD.dtype)
+    degrees: Callable[[Universe], Tensor]
+    moved: Callable[[Tensor], FuzzySet]
 
 
-class FuzzySet(abc.ABC):
-    """A fuzzy set of entities for each query of a batch."""
-
-    @abc.abstractmethod
-    def degrees(self, universe: Universe) -> Tensor:
-        """[B, X] in [0, 1]."""
-
-    @abc.abstractmethod
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        """The set that the relation leads to, by translating the generators."""
+def generated(generator_BD: Tensor, degrees: Callable[[Universe], Tensor] | None = None) -> FuzzySet:
+    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri; what a chain begins with has `degrees` of its own."""
+    own = degrees or (lambda universe: universe.squash(generator_BD))
+    return FuzzySet(own, lambda relation_BD: generated(generator_BD + relation_BD))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AtomicSet(FuzzySet):
-    """A set with one generator, from which a relation leads to an atomic query."""
-
-    generator_BD: Tensor
-
-    @final
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Generated(self.generator_BD + relation_BD)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Generated(AtomicSet):
-    """Eq. 8: an atomic query, by its generator e + r1 + ... + ri."""
-
-    def degrees(self, universe: Universe) -> Tensor:
-        return universe.squash(universe.products(self.generator_BD))
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Singleton(AtomicSet):
-    """{e}: "a special type of fuzzy set", 1 for one entity and 0 for all others."""
-
-    ids_B: Tensor
-
-    def degrees(self, universe: Universe) -> Tensor:
-        return universe.indicator(self.ids_B)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class ConceptMembers(AtomicSet):
-    """Eq. 6: the instances of a concept, by its embedding; all entities where the id is negative (`EVERYTHING`)."""
-
-    ids_B: Tensor
-
-    def degrees(self, universe: Universe) -> Tensor:
-        own_BX = universe.squash(universe.products(self.generator_BD))
-        return torch.where(self.ids_B[:, None] < 0, torch.ones_like(own_BX), own_BX)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Combined(FuzzySet):
-    """Eq. 9 and 10: the t-norm or t-conorm of some sets."""
-
-    parts: Sequence[FuzzySet]
-    combine: Callable[[Sequence[Tensor]], Tensor]
-
-    def degrees(self, universe: Universe) -> Tensor:
-        return self.combine([part.degrees(universe) for part in self.parts])
-
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Combined([part.moved(relation_BD) for part in self.parts], self.combine)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Negated(FuzzySet):
-    """Eq. 11."""
-
-    part: FuzzySet
-
-    def degrees(self, universe: Universe) -> Tensor:
-        return complement(self.part.degrees(universe))
-
-    def moved(self, relation_BD: Tensor) -> FuzzySet:
-        return Negated(self.part.moved(relation_BD))
+def combined(parts: Sequence[FuzzySet], combine: Callable[[Sequence[Tensor]], Tensor]) -> FuzzySet:
+    """What a pointwise function makes of some sets: Eq. 9 to 11."""
+    return FuzzySet(
+        lambda universe: combine([part.degrees(universe) for part in parts]),
+        lambda relation_BD: combined([part.moved(relation_BD) for part in parts], combine),
+    )
 
 
 @final
@@ -198,21 +113,29 @@ class FuzzyAlgebra(SixNodes):
     logic: Logic
 
     def entity(self, name: str) -> FuzzySet:
+        """{e}: "a special type of fuzzy set", 1 for one entity and 0 for all others."""
         ids_B = self.columns[name]
-        return Singleton(self.embeddings.entity(ids_B), ids_B)
+        return generated(self.embeddings.entity(ids_B), lambda universe: universe.indicator(ids_B))
 
     def concept(self, name: str) -> FuzzySet:
+        """Eq. 6: the instances of a concept, by its embedding; all entities where the id is negative (`EVERYTHING`)."""
         ids_B = self.columns[name]
-        return ConceptMembers(self.embeddings.concept(ids_B), ids_B)
+        generator_BD = self.embeddings.concept(ids_B)
+
+        def degrees(universe: Universe) -> Tensor:
+            own_BX = universe.squash(generator_BD)
+            return torch.where(ids_B[:, None] < 0, torch.ones_like(own_BX), own_BX)
+
+        return generated(generator_BD, degrees)
 
     def exists(self, relation: str, direction: Direction, operand: FuzzySet) -> FuzzySet:  # noqa: ARG002
         return operand.moved(self.embeddings.relation(self.columns[relation]))
 
     def intersection(self, operands: Sequence[FuzzySet]) -> FuzzySet:
-        return Combined(operands, self.logic.intersection)
+        return combined(operands, self.logic.intersection)
 
     def union(self, operands: Sequence[FuzzySet]) -> FuzzySet:
-        return Combined(operands, self.logic.union)
+        return combined(operands, self.logic.union)
 
     def complement(self, operand: FuzzySet) -> FuzzySet:
-        return Negated(operand)
+        return combined([operand], lambda degrees: complement(degrees[0]))

@@ -23,7 +23,7 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.models.base import ALL_TASKS, Model, Sizes, Task, columns, on_device
 from tarbox.models.divergence import Halves, pair_similarity, similarity
 from tarbox.models.fuzzy import T_NORMS
-from tarbox.models.sets import AllEntities, Embeddings, FuzzyAlgebra, FuzzySet, SomeEntities, widen
+from tarbox.models.sets import Embeddings, FuzzyAlgebra, FuzzySet, Universe, widen
 from tarbox.models.translation import ATTENTIONS, UNIONS, TranslationAlgebra, xavier
 from tarbox.query.algebra import And, Concept, Not, Query, walk
 
@@ -129,7 +129,7 @@ class Tar(Model):
         if _is_translation(shape):
             return self._distance(shape, ids_BS, candidates_BK)
         chosen_BKD = self._embeddings().entity(candidates_BK)
-        universe = SomeEntities(candidates_BK, chosen_BKD, self.config.offset)
+        universe = Universe(chosen_BKD, self.config.offset, candidates_BK)
         return self.config.membership_scale * self._set(shape, ids_BS).degrees(universe)
 
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
@@ -153,8 +153,7 @@ class Tar(Model):
 
     def concept_halves(self, rows: Tensor | slice) -> Halves:
         """The fuzzy sets of the given concepts (Eq. 6), normalised (Eq. 13) and scaled."""
-        everyone = self._everyone()
-        sets = everyone.squash(everyone.products(self.concepts[: self.sizes.concepts][rows]))
+        sets = self._everyone().squash(self.concepts[: self.sizes.concepts][rows])
         return Halves.of(sets, self.config.p, self.config.epsilon)
 
     def query_halves(self, shape: Query, ids_BS: Tensor) -> Halves:
@@ -215,7 +214,7 @@ class Tar(Model):
         return nearest_BE.neg_().add_(self.config.margin)
 
     def _membership_all(self, shape: Query, ids_BS: Tensor) -> Tensor:
-        universe = AllEntities(self.entities[: self.sizes.entities], self.config.offset)
+        universe = Universe(self.entities[: self.sizes.entities], self.config.offset)
         return self._set(shape, ids_BS).degrees(universe)
 
     def _set(self, shape: Query, ids_BS: Tensor) -> FuzzySet:
@@ -228,10 +227,10 @@ class Tar(Model):
         )
         return evaluate(shape, algebra).alternatives
 
-    def _everyone(self) -> AllEntities:
+    def _everyone(self) -> Universe:
         """All entities as the members of fuzzy sets in concept retrieval."""
         members_ED = self.entities[: self.sizes.entities]
-        return AllEntities(members_ED.detach() if self.config.detach_entities else members_ED, self.config.offset)
+        return Universe(members_ED.detach() if self.config.detach_entities else members_ED, self.config.offset)
 
     def _embeddings(self) -> Embeddings:
         return Embeddings(self.entities, self.concepts, self.relations)

@@ -146,6 +146,7 @@ class Slot:
     direction: Direction | None = None
 
 
+_NAMING = (Entity, Concept, Exists, AtLeast, HasSelf)
 PREFIXES = {Role.ENTITY: "?e", Role.CONCEPT: "?c", Role.RELATION: "?r"}
 
 
@@ -218,22 +219,37 @@ def depth(query: Query) -> int:
 
 def slots(query: Query) -> tuple[Slot, ...]:
     """The names of a query in slot order, relations with their direction."""
-    found: list[Slot] = []
-    for node in walk(query):
-        match node:
-            case Entity(name):
-                found.append(Slot(Role.ENTITY, name))
-            case Concept(name):
-                found.append(Slot(Role.CONCEPT, name))
-            case Exists(relation, direction) | AtLeast(_, relation, direction):
-                found.append(Slot(Role.RELATION, relation, direction))
-            case HasSelf(relation):
-                found.append(Slot(Role.RELATION, relation, Direction.FORWARD))
-            case DataRange() | And() | Or() | Not():
-                pass
-            case _:
-                assert_never(node)
-    return tuple(found)
+    return tuple(slot for node in walk(query) if (slot := own_slot(node)) is not None)
+
+
+def own_slot(node: Query) -> Slot | None:
+    """What a node itself names; None where it names nothing."""
+    match node:
+        case Entity(name):
+            return Slot(Role.ENTITY, name)
+        case Concept(name):
+            return Slot(Role.CONCEPT, name)
+        case Exists(relation, direction) | AtLeast(_, relation, direction):
+            return Slot(Role.RELATION, relation, direction)
+        case HasSelf(relation):
+            return Slot(Role.RELATION, relation, Direction.FORWARD)
+        case DataRange() | And() | Or() | Not():
+            return None
+        case _:
+            assert_never(node)
+
+
+def with_slot(node: Query, slot: Slot | None, parts: Sequence[Query]) -> Query:
+    """The same node with another name, where it has one, over other operands."""
+    match node:
+        case Exists() if slot is not None:
+            return Exists(slot.name, slot.direction or Direction.FORWARD, parts[0])
+        case Entity() | Concept() | HasSelf() if slot is not None:
+            return type(node)(slot.name)
+        case AtLeast(count) if slot is not None:
+            return AtLeast(count, slot.name, slot.direction or Direction.FORWARD, parts[0])
+        case _:
+            return with_operands(node, parts)
 
 
 def fold(
@@ -253,21 +269,8 @@ def rename(query: Query, name: Callable[[Role, str], str]) -> Query:
     """The same tree with every name replaced by `name(role, old)`."""
 
     def renamed(node: Query, parts: list[Query]) -> Query:
-        match node:
-            case Entity(old):
-                return Entity(name(Role.ENTITY, old))
-            case Concept(old):
-                return Concept(name(Role.CONCEPT, old))
-            case Exists(old, direction):
-                return Exists(name(Role.RELATION, old), direction, parts[0])
-            case AtLeast(count, old, direction):
-                return AtLeast(count, name(Role.RELATION, old), direction, parts[0])
-            case HasSelf(old):
-                return HasSelf(name(Role.RELATION, old))
-            case DataRange() | And() | Or() | Not():
-                return with_operands(node, parts)
-            case _:
-                assert_never(node)
+        slot = own_slot(node)
+        return with_slot(node, slot and Slot(slot.role, name(slot.role, slot.name), slot.direction), parts)
 
     return fold(query, renamed)
 
@@ -279,7 +282,7 @@ def lift(query: Query) -> tuple[Query, tuple[Slot, ...]]:
     Exists(relation='?r1', direction=<Direction.FORWARD: 'forward'>, operand=Entity(name='?e1'))
     """
     taken = slots(query)
-    return ground(query, placeholders(tuple(slot.role for slot in taken))), taken
+    return _fill(query, placeholders([slot.role for slot in taken])), taken
 
 
 def placeholders(roles: Sequence[Role]) -> tuple[Slot, ...]:
@@ -304,7 +307,7 @@ def ground(shape: Query, fillers: Sequence[Slot]) -> Query:
     if wanted != tuple(slot.role for slot in fillers):
         needs, given = (", ".join(r.value for r in roles) for roles in (wanted, (s.role for s in fillers)))
         raise QueryError(f"this shape has slots for ({needs}), but got ({given})")
-    return _fill(shape, iter(fillers))
+    return _fill(shape, fillers)
 
 
 def is_placeholder(name: str) -> bool:
@@ -312,24 +315,11 @@ def is_placeholder(name: str) -> bool:
     return name.startswith("?")
 
 
-def _fill(shape: Query, fillers: Iterator[Slot]) -> Query:
-    match shape:
-        case Entity():
-            return Entity(next(fillers).name)
-        case Concept():
-            return Concept(next(fillers).name)
-        case Exists(operand=operand):
-            slot = next(fillers)
-            return Exists(slot.name, slot.direction or Direction.FORWARD, _fill(operand, fillers))
-        case AtLeast(count=count, operand=operand):
-            slot = next(fillers)
-            return AtLeast(count, slot.name, slot.direction or Direction.FORWARD, _fill(operand, fillers))
-        case HasSelf():
-            return HasSelf(next(fillers).name)
-        case DataRange() | And() | Or() | Not():
-            return with_operands(shape, [_fill(operand, fillers) for operand in operands(shape)])
-        case _:
-            assert_never(shape)
+def _fill(shape: Query, fillers: Sequence[Slot]) -> Query:
+    backwards = iter(reversed(fillers))  # as `fold` goes
+    return fold(
+        shape, lambda node, parts: with_slot(node, next(backwards) if isinstance(node, _NAMING) else None, parts)
+    )
 
 
 def _require_two(kind: str, several: tuple[Query, ...]) -> None:

@@ -15,7 +15,7 @@ from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
 from tarbox.core.ids import Role
-from tarbox.query.algebra import And, Concept, DataRange, Direction, Entity, HasSelf, Not, Or, Query
+from tarbox.query.algebra import And, Concept, DataRange, Direction, Entity, HasSelf, Not, Or, Query, own_slot
 from tarbox.query.ranges import write_range
 from tarbox.query.render import Naming, render
 from tarbox.query.restrictions import Restriction, restriction, said_operands
@@ -195,17 +195,10 @@ def _point(node: _Node, columns: Sequence[float]) -> tuple[float, float]:
 
 
 def _name(leaf: Query, naming: Naming) -> str:
-    match leaf:
-        case Entity(name):
-            return _short(naming(Role.ENTITY, name))
-        case Concept(name):
-            return _short(naming(Role.CONCEPT, name))
-        case DataRange():
-            return _short(write_range(leaf))
-        case HasSelf(relation):
-            return _short(naming(Role.RELATION, relation))
-        case _:
-            return ""
+    if isinstance(leaf, DataRange):
+        return _short(write_range(leaf))
+    slot = own_slot(leaf)
+    return "" if slot is None else _short(naming(slot.role, slot.name))
 
 
 def _relation(said: Restriction, naming: Naming) -> str:

@@ -38,7 +38,7 @@ from tarbox.query.algebra import (
 from tarbox.query.names import ANYTHING, FULL_IRIS, WELL_KNOWN, XSD, Name, NameForm, Resolver, expand
 from tarbox.query.ranges import DATATYPES, FACETS, example_of, facet_literal, is_datatype, is_ordered
 from tarbox.query.restrictions import COUNTS, restrict
-from tarbox.query.tokens import Token, TokenKind, tokenize
+from tarbox.query.tokens import Token, tokenize
 
 _OPERAND: Final = "a concept, a relation with 'some', 'value' or the like, 'not', '{' or '('"
 _AFTER_RELATION: Final = "'some', 'only', 'value', 'min', 'max', 'exactly' or 'Self'"
@@ -62,22 +62,8 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Negation:
-    pass
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Restriction:
-    word: str
-    relation: str
-    direction: Direction
-    count: int = 0
-
-
-_Prefix: TypeAlias = _Negation | _Restriction
+_Prefix: TypeAlias = tuple[str, Callable[[Query], Query]]
+"""A keyword, and what the words with it make of the query that follows."""
 _Join: TypeAlias = Callable[[Sequence[Query]], Query]
 
 
@@ -127,7 +113,7 @@ class _Parser:
             self._read_operand()
             while self._next.is_mark(")"):
                 self._close()
-            if self._next.kind is TokenKind.END:
+            if self._next.is_end:
                 return self._finish()
             self._read_operator()
 
@@ -139,7 +125,7 @@ class _Parser:
             if token.is_mark("("):
                 self._open(token)
             elif token.keyword == "not":
-                group.prefixes.append(_Negation())
+                group.prefixes.append(("not", Not))
             elif token.is_mark("{"):
                 return self._add(*self._read_set())
             elif token.keyword == "inverse" or self._is_relation(token):
@@ -160,7 +146,8 @@ class _Parser:
         if word.keyword not in _RESTRICTIONS:
             self._reject(word, f"{_AFTER_RELATION} after the relation")
         count = self._read_number(word) if word.keyword in COUNTS else 0
-        self._groups[-1].prefixes.append(_Restriction(word.keyword, relation, direction, count))
+        said = word.keyword
+        self._groups[-1].prefixes.append((said, lambda operand: restrict(said, relation, direction, operand, count)))
         if word.keyword == "value":
             return self._read_entity()
         if word.keyword in COUNTS and not self._begins_operand():
@@ -185,7 +172,7 @@ class _Parser:
 
     def _read_number(self, word: Token) -> int:
         token = self._take()
-        if token.kind is not TokenKind.WORD or not (token.value.isascii() and token.value.isdigit()):
+        if token.form is not NameForm.WORD or not (token.value.isascii() and token.value.isdigit()):
             self._reject(token, f"a number after '{word.keyword}', such as {word.keyword} 2")
         if len(token.value) > 7 or int(token.value) > _MOST:
             raise QuerySyntaxError(f"a number after '{word.keyword}' is at most {_MOST:,}", self._text, token.start)
@@ -214,9 +201,9 @@ class _Parser:
 
     def _read_facet(self, datatype: str) -> tuple[str, str]:
         sign, token = self._take(), self._take()
-        if sign.kind is not TokenKind.MARK or sign.value not in FACETS:
+        if sign.form is not None or sign.value not in FACETS:
             self._reject(sign, "a facet: '>=', '>', '<=' or '<' before a value")
-        value = facet_literal(token.value, datatype) if token.kind in (TokenKind.WORD, TokenKind.LITERAL) else None
+        value = facet_literal(token.value, datatype) if token.form in (NameForm.WORD, NameForm.LITERAL) else None
         if value is None:
             name = datatype.removeprefix(XSD)
             self._reject(token, f"a value of {name} after '{sign.value}', such as {example_of(datatype)}")
@@ -245,7 +232,7 @@ class _Parser:
     def _read_concept(self, token: Token) -> Query:
         if token.name is None or token.keyword:
             self._reject(token, _OPERAND)
-        if token.kind is TokenKind.LITERAL:
+        if token.form is NameForm.LITERAL:
             self._reject(token, f"{_OPERAND}; a literal stands after 'value' or in braces")
         datatype = self._datatype(token)
         if datatype is not None:
@@ -255,10 +242,10 @@ class _Parser:
 
     def _datatype(self, token: Token) -> str | None:
         """The datatype that a name is: one of XML Schema's in full, or its last word where no concept has that name."""
-        known = expand(token.value, WELL_KNOWN) if token.kind is TokenKind.WORD else token.value
-        if token.kind in (TokenKind.WORD, TokenKind.IRI) and known is not None and is_datatype(known):
+        known = expand(token.value, WELL_KNOWN) if token.form is NameForm.WORD else token.value
+        if token.form in (NameForm.WORD, NameForm.IRI) and known is not None and is_datatype(known):
             return known
-        if token.kind is not TokenKind.WORD or token.value not in DATATYPES:
+        if token.form is not NameForm.WORD or token.value not in DATATYPES:
             return None
         try:
             self._resolver.resolve(Role.CONCEPT, Name(NameForm.WORD, token.value))
@@ -308,17 +295,13 @@ class _Parser:
         """Puts the waiting prefixes of the current group before `query`, the nearest first, and adds it."""
         group = self._groups[-1]
         while group.prefixes:
-            prefix = group.prefixes.pop()
-            for _ in range(_LEVELS.get(prefix.word, 1) if isinstance(prefix, _Restriction) else 1):
+            word, apply = group.prefixes.pop()
+            for _ in range(_LEVELS.get(word, 1)):
                 self._count()
                 depth = self._deeper(depth)
-            match prefix:
-                case _Negation():
-                    query = Not(query)
-                case _Restriction(word, relation, direction, count):
-                    for _ in range(size(query) if word == "exactly" else 0):  # which has its operand twice
-                        self._count()
-                    query = restrict(word, relation, direction, query, count)
+            for _ in range(size(query) if word == "exactly" else 0):  # which has its operand twice
+                self._count()
+            query = apply(query)
         group.conjuncts.append((query, depth))
 
     def _is_relation(self, token: Token) -> bool:
@@ -336,7 +319,7 @@ class _Parser:
 
     def _take(self) -> Token:
         token = self._next
-        if token.kind is not TokenKind.END:
+        if not token.is_end:
             self._next = next(self._tokens)
         return token
 

@@ -47,13 +47,13 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 
 
 class NameForm(Enum):
-    """How a name is written."""
+    """How a name is written: a full IRI, a CURIE or a local name, a quoted label, and so on."""
 
-    IRI = "a full IRI"
-    WORD = "a CURIE or a local name"
-    LABEL = "a quoted label"
-    LITERAL = "a literal"
-    PLACEHOLDER = "a placeholder"
+    IRI = "iri"
+    WORD = "word"
+    LABEL = "label"
+    LITERAL = "literal"
+    PLACEHOLDER = "placeholder"
 
 
 @final

@@ -7,7 +7,8 @@ empty set, so a contradiction (`A and not A`) stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import chain, product
+from math import prod
 from typing import Final, TypeAlias, assert_never
 
 from tarbox.core.errors import QueryTooLarge
@@ -144,27 +145,9 @@ def _clauses(query: Query, positive: bool, limit: int) -> list[_Clause]:
             return _clauses(operand, not positive, limit)
         case And(several) | Or(several):
             choices = [_clauses(operand, positive, limit) for operand in several]
-            if isinstance(query, And) is positive:
-                return _products(choices, limit)
-            return _within([clause for clauses in choices for clause in clauses], limit)
+            joint = isinstance(query, And) is positive
+            if (prod if joint else sum)(map(len, choices)) > limit:
+                raise QueryTooLarge(f"the disjunctive normal form has more than {limit:,} clauses, the limit")
+            return [tuple(chain(*chosen)) for chosen in product(*choices)] if joint else list(chain(*choices))
         case _:
             assert_never(query)
-
-
-def _products(choices: list[list[_Clause]], limit: int) -> list[_Clause]:
-    """One clause for every way to take a clause of each operand."""
-    count = 1
-    for clauses in choices:
-        count *= len(clauses)
-        _check(count, limit)
-    return [tuple(part for clause in chosen for part in clause) for chosen in product(*choices)]
-
-
-def _within(clauses: list[_Clause], limit: int) -> list[_Clause]:
-    _check(len(clauses), limit)
-    return clauses
-
-
-def _check(count: int, limit: int) -> None:
-    if count > limit:
-        raise QueryTooLarge(f"the disjunctive normal form has more than {limit:,} clauses, the limit")

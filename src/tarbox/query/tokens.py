@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, final
 
 from tarbox.core.errors import QuerySyntaxError
@@ -17,22 +16,15 @@ KEYWORDS: Final = frozenset(
 """Read in any case. A thing with such a name is written in quotes, except where only an entity can stand."""
 
 
-class TokenKind(Enum):
-    WORD = "word"
-    IRI = "iri"
-    LABEL = "label"
-    LITERAL = "literal"
-    PLACEHOLDER = "placeholder"
-    MARK = "mark"
-    END = "end"
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text. `value` is what it means: a label without quotes, a literal in N-Triples form."""
+    """A piece of the text. `value` is what it means: a label without quotes, a literal in N-Triples form.
 
-    kind: TokenKind
+    Marks have no `form`, and the end has neither that nor a value.
+    """
+
+    form: NameForm | None
     value: str
     start: int
 
@@ -40,32 +32,27 @@ class Token:
     def keyword(self) -> str:
         """The keyword this word is, in lower case; empty where it is none."""
         lowered = self.value.lower()
-        return lowered if self.kind is TokenKind.WORD and lowered in KEYWORDS else ""
+        return lowered if self.form is NameForm.WORD and lowered in KEYWORDS else ""
 
     def is_mark(self, mark: str) -> bool:
-        return self.kind is TokenKind.MARK and self.value == mark
+        return self.form is None and self.value == mark
 
     @property
     def name(self) -> Name | None:
         """The name this token can be; none for marks and the end."""
-        form = _FORMS.get(self.kind)
-        return None if form is None else Name(form, self.value)
+        return None if self.form is None else Name(self.form, self.value)
+
+    @property
+    def is_end(self) -> bool:
+        return self.form is None and not self.value
 
     def describe(self) -> str:
         """How an error calls what it found."""
-        if self.kind is TokenKind.END:
+        if self.is_end:
             return "the end"
         shown = self.value if len(self.value) <= 40 else self.value[:37] + "..."
-        return shown if self.kind is TokenKind.LITERAL else f"'{shown}'"
+        return shown if self.form is NameForm.LITERAL else f"'{shown}'"
 
-
-_FORMS = {
-    TokenKind.WORD: NameForm.WORD,
-    TokenKind.IRI: NameForm.IRI,
-    TokenKind.LABEL: NameForm.LABEL,
-    TokenKind.LITERAL: NameForm.LITERAL,
-    TokenKind.PLACEHOLDER: NameForm.PLACEHOLDER,
-}
 
 _SPACE = re.compile(r"\s*")
 _WORD = r"""[^\s(){}\[\],<>"'?][^\s(){}\[\],<>"]*"""
@@ -91,7 +78,7 @@ _UNFINISHED = {
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """The tokens of `text` and an `END`. Raises `QuerySyntaxError` at a character that begins none.
+    """The tokens of `text` and the end. Raises `QuerySyntaxError` at a character that begins none.
 
     Between square brackets ``<`` and ``>`` compare; elsewhere they stand around an IRI.
     """
@@ -104,7 +91,7 @@ def tokenize(text: str) -> Iterator[Token]:
         facets = found.group() == "[" or (facets and found.group() != "]")
         yield _token(found, text)
         position = _end_of_space(text, found.end())
-    yield Token(TokenKind.END, "", len(text))
+    yield Token(None, "", len(text))
 
 
 def is_word(text: str) -> bool:
@@ -118,17 +105,17 @@ def quote_label(text: str) -> str:
 
 
 def _token(found: re.Match[str], text: str) -> Token:
-    kind, value, start = TokenKind(found.lastgroup), found.group(), found.start()
-    match kind:
-        case TokenKind.IRI:
+    form, value = None if found.lastgroup == "mark" else NameForm(found.lastgroup), found.group()
+    match form:
+        case NameForm.IRI:
             value = value[1:-1]
-        case TokenKind.LABEL:
+        case NameForm.LABEL:
             value = unescape(value[1:-1])
-        case TokenKind.LITERAL:
+        case NameForm.LITERAL:
             value = literal_term(found["quoted"], _suffix(found, text))
         case _:
             pass
-    return Token(kind, value, start)
+    return Token(form, value, found.start())
 
 
 def _suffix(found: re.Match[str], text: str) -> str:

@@ -132,7 +132,7 @@ def explain_answer(
 def _described(root: Traced, kb: KnowledgeBase, concept: int) -> list[int]:
     """The known answers that a concept describes."""
     described = kb.index.descriptions.entities_of[concept]
-    return [row for row in root.value.materialise(len(kb.entities)).tolist() if contains(described, row)]
+    return [row for row in root.members.tolist() if contains(described, row)]
 
 
 def _annotating(kb: KnowledgeBase, concept: int, proved: Sequence[int]) -> str:
@@ -169,7 +169,7 @@ def _describe(
     label, member = kb.concepts.at(concept).label, proved[0] if proved else None
     if proved:
         listed = _list([kb.entities.at(row).label for row in proved[:SHOWN]], len(proved))
-        count = len(root.value.materialise(len(kb.entities)))
+        count = len(root.members)
         through = _annotating(kb, concept, proved)
         how = f"are described by {label} through {through}" if through else f"are instances of {label}"
         lead = f"{len(proved):,} of {count:,} answers {how}: {listed}"
@@ -304,7 +304,7 @@ def _list(texts: Sequence[str], count: int | None = None) -> str:
 
 
 def _shown(traced: Traced, kb: KnowledgeBase) -> Explanation:
-    members = traced.value.materialise(len(kb.entities))
+    members = traced.members
     return Explanation(
         kb.render(traced.query),
         kb.describe(traced.query),

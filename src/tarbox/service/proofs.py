@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from tarbox.execution.arrays import ArrayAlgebra, ArraySet
+from tarbox.execution.exact import answer_query
 from tarbox.execution.graph import Index
-from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Floats, Ids
 from tarbox.models.scorer import Predictor
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A set, the query it is the meaning of, and the sets it was made from; `degrees` [E] where a model predicts."""
+    """A query, the entities that answer it (increasing), and its parts; `degrees` [E] where a model predicts."""
 
     query: Query
-    value: ArraySet
+    members: Ids
     parts: tuple[Traced, ...] = ()
     degrees: Floats | None = None
 
     def has(self, entity: int) -> bool:
-        return contains(self.value.members, entity) is not self.value.complemented
+        return contains(self.members, entity)
 
     def degree(self, entity: int) -> float | None:
         """What the model gives to an entity; None where none predicts."""
@@ -75,14 +74,13 @@ class FactLookup:
 def trace(query: Query, index: Index, predictor: Predictor | None = None) -> Traced:
     """The query with the set of each of its parts, and their degrees where a model predicts: those that it gives to a
     part when it is asked for that alone."""
-    algebra = ArrayAlgebra(index)
 
     def traced(part: Query, parts: list[Traced]) -> Traced:
         degrees: Floats | None = None
         if predictor is not None:
             shape, ids = encode(part, index.facts.vocabulary)
             degrees = predictor.fuzzy_sets(shape, ids[None])[0]
-        return Traced(part, evaluate(part, algebra), tuple(parts), degrees)
+        return Traced(part, answer_query(part, index).entities, tuple(parts), degrees)
 
     return fold(query, traced)
 

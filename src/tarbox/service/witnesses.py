@@ -212,7 +212,7 @@ class Walk:
 
     def _stand_in(self, operand: Traced, near: Ids) -> list[tuple[int, float | None]]:
         """A member of the operand where no neighbour is one; else a neighbour, whose membership is then predicted."""
-        members = operand.value.materialise(self.index.entities)
+        members = operand.members
         found: list[tuple[int, float | None]] = [(int(ids[0]), None) for ids in (members, near) if len(ids)]
         return found[:1]
 

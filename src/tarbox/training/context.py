@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tarbox.benchmark.options import EVALUATION_ONLY
+from tarbox.evaluation.evaluator import answerable
 from tarbox.models.base import Trainable
 from tarbox.models.learning.batches import BatchConfig, SampleSource
 from tarbox.models.learning.objective import ObjectiveConfig
@@ -30,7 +31,7 @@ from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder
 from tarbox.training.settings import Settings
 from tarbox.training.step import Engine
-from tarbox.training.validation import Validator, left_out
+from tarbox.training.validation import Validator
 
 NOTHING_LEARNT: Final = "there is nothing to train"
 
@@ -120,7 +121,7 @@ class TrainingContext:
 
     def _fit_of_model(self, module: nn.Module) -> Fit:
         scorer = cast(Scorer, module)
-        lacking = left_out(scorer, (self.data.valid,)) if self.data.valid is not None else _unsupported(scorer)
+        lacking = _unsupported(scorer) if self.data.valid is None else answerable(scorer, self.data.valid)[1]
         fit = Fit(self.run, self.settings.stopping.epochs, 60 * self.settings.stopping.minutes)
         return replace(fit, validator=self._validator, left_out=lacking)
 

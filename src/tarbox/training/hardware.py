@@ -6,11 +6,11 @@ import platform
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final, final
 
 import torch
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
 from tarbox.training.memory import available, resident_peak
 
@@ -24,12 +24,8 @@ operations 400 and 3,300; q2b with 24 of 9 million 5,600 and 8,400; links, one k
 million 51 and 29."""
 
 
-class Precision(Enum):
-    """`tf32`: matrix products in TensorFloat-32 where the GPU has it. `bf16`: autocast; weights stay float32."""
-
-    FLOAT32 = "float32"
-    TF32 = "tf32"
-    BF16 = "bf16"
+PRECISIONS: Final = ("float32", "tf32", "bf16")
+"""`tf32`: matrix products in TensorFloat-32 where the GPU has it. `bf16`: autocast; weights stay float32."""
 
 
 @final
@@ -41,11 +37,12 @@ class HardwareConfig:
     """
 
     device: str = AUTO
-    precision: Precision = Precision.TF32
+    precision: str = "tf32"
     graphs: bool = True
     threads: int = 0
 
     def __post_init__(self) -> None:
+        check_settings(self, {"precision": PRECISIONS})
         if self.threads < 0:
             raise ConfigError(f"hardware.threads is {self.threads}; it must be at least 0")
 
@@ -64,7 +61,7 @@ class Hardware:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The precision of a forward pass; nothing is cached, since a recorded step must cast anew each time."""
-        wanted = self.config.precision is Precision.BF16
+        wanted = self.config.precision == "bf16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=wanted, cache_enabled=False)
 
     def memory_used(self) -> tuple[int, int]:
@@ -121,7 +118,7 @@ def numerics(hardware: Hardware) -> Iterator[None]:
     strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         if hardware.cuda:
-            wanted = "highest" if hardware.config.precision is Precision.FLOAT32 else "high"
+            wanted = "highest" if hardware.config.precision == "float32" else "high"
             torch.set_float32_matmul_precision(wanted)
         else:
             torch.use_deterministic_algorithms(True)

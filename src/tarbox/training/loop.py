@@ -40,7 +40,7 @@ ALL_MINUTES: Final = "reached stopping.minutes"
 def build_engine(settings: Settings, module: nn.Module, sources: Sequence[SampleSource], hardware: Hardware) -> Engine:
     """The module, which is on the device, with its samples and a fresh optimizer."""
     portions = Portions(sources, settings.batches, hardware.device)
-    objective = Objective.of(settings.objective, portions.describe(), hardware.device)
+    objective = Objective.of(settings.objective, portions.tasks, hardware.device)
     sampler = Sampler(settings.negatives, torch.Generator(hardware.device).manual_seed(settings.seed))
     return Engine(module, portions, objective, build_optimizer(settings.optimizer, module, hardware), sampler)
 
@@ -207,7 +207,7 @@ class Trainer:
         means = (self.engine.losses_T / max(self.state.step, 1)).tolist()
         if not all(map(math.isfinite, means)):
             raise not_a_number(self.fit.folder.named, self.state.epoch + 1)
-        trained = {task for task, _ in self.engine.portions.describe()}
+        trained = self.engine.portions.tasks
         return {task.value: mean for task, mean in zip(Task, means, strict=True) if task in trained}
 
     def _checkpoint(self) -> None:

@@ -9,12 +9,11 @@ is addressed to a model also holds for its ablations, which must differ from it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from tarbox.core.config import Table, flatten
 from tarbox.core.errors import ConfigError
@@ -60,20 +59,12 @@ class ModelSpec:
 
     def record(self) -> dict[str, Any]:
         """What comparison.json keeps of it; `from_record` is the inverse."""
-        table = None if self.settings is None else self.settings.table()
-        return {
-            "label": self.label,
-            "model": self.model,
-            "ablation_of": self.ablation_of,
-            "name": self.name,
-            "seeds": self.seeds,
-            "settings": table,
-        }
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**own, "settings": None if self.settings is None else self.settings.table()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ModelSpec:
-        settings = None if record["settings"] is None else resolve([record["settings"]])
-        return cls(record["label"], record["model"], settings, record["ablation_of"], record["name"], record["seeds"])
+        return cls(**{**record, "settings": None if record["settings"] is None else resolve([record["settings"]])})
 
 
 @final
@@ -113,20 +104,19 @@ class Word:
         return kind
 
     @property
-    def ablation_of(self) -> str | None:
-        return None if self.ablation is None else self.model
+    def is_plain_ablation(self) -> bool:
+        """Whether it is an ablation under its own name: then it shares the settings of its model, and says so."""
+        return self.ablation is not None and self.label == f"{self.model}{self.ablation}"
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The names under which settings reach it, from the general to the special."""
-        own = self.label == f"{self.model}{self.ablation}"
-        return (self.model, self.label) if self.ablation is not None and own else (self.label,)
+        return (self.model, self.label) if self.is_plain_ablation else (self.label,)
 
     @property
     def name(self) -> str:
         """What tables show."""
-        own = self.label == f"{self.model}{self.ablation}"
-        return f"{self.model} {ABLATIONS[self.ablation][1]}" if self.ablation is not None and own else self.label
+        return f"{self.model} {ABLATIONS[self.ablation or ''][1]}" if self.is_plain_ablation else self.label
 
 
 @final
@@ -147,92 +137,88 @@ def choose_models(texts: Sequence[str], overrides: Overrides) -> list[ModelSpec]
     for word in words:
         if labels.count(word.label) > 1:
             raise ConfigError(f"{word.label!r} is named twice; another name is written NAME={word.model}")
-    tables = _Tables([_Addressed.parse(text, words) for text in overrides.recipes], overrides, words)
-    return [ModelSpec(word.label, word.model, tables.settings(word), word.ablation_of, word.name) for word in words]
+    options = _Options.read(overrides, words)
+    return [
+        ModelSpec(word.label, word.model, options.settings(word), word.model if word.ablation else None, word.name)
+        for word in words
+    ]
+
+
+Option: TypeAlias = tuple[str | None, Any]
+"""What an option says, behind the name of the model that it is addressed to: None is all."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Addressed:
-    """What an option says, and of which model: None is all."""
+class _Options:
+    """The options of the command line, read once for all words: tables of recipes and of files, and assignments."""
 
-    to: str | None
-    text: str
+    recipes: tuple[Option, ...]
+    configs: tuple[Option, ...]
+    assignments: tuple[Option, ...]
+    device: str | None
 
     @classmethod
-    def parse(cls, text: str, words: Sequence[Word]) -> _Addressed:
-        known = {address for word in words for address in word.addresses}
-        to = next((name for name in sorted(known, key=len, reverse=True) if text.startswith(f"{name}:")), None)
-        return cls(to, text if to is None else text.removeprefix(f"{to}:"))
+    def read(cls, overrides: Overrides, words: Sequence[Word]) -> _Options:
+        known = sorted({address for word in words for address in word.addresses}, key=len, reverse=True)
 
-    def reaches(self, word: Word) -> bool:
-        return self.to is None or self.to in word.addresses
+        def addressed(texts: Sequence[str], read: Callable[[str], Any]) -> tuple[Option, ...]:
+            named = [(next((name for name in known if text.startswith(f"{name}:")), None), text) for text in texts]
+            return tuple((to, read(text if to is None else text.removeprefix(f"{to}:"))) for to, text in named)
 
-
-@final
-class _Tables:
-    """Reads the settings of every word from the same options."""
-
-    def __init__(self, named: Sequence[_Addressed], overrides: Overrides, words: Sequence[Word]) -> None:
-        self._words, self._device = words, overrides.device
-        self._recipes = [(option, read_recipe(option.text)) for option in named]
-        configs = [_Addressed.parse(text, words) for text in overrides.configs]
-        self._configs = [(option, read_file(Path(option.text))) for option in configs]
-        self._assignments = [_Addressed.parse(text, words) for text in overrides.assignments]
-        for option in self._assignments:
-            self._check(option)
+        recipes, configs = addressed(overrides.recipes, read_recipe), addressed(overrides.configs, read_file)
+        assignments = addressed(overrides.assignments, str)
+        for option in assignments:
+            _check(option, words)
+        return cls(recipes, configs, assignments, overrides.device)
 
     def settings(self, word: Word) -> Settings | None:
+        """Those of its own recipe, unless one is named for it, of the tables that reach it, and what is assigned."""
         if word.kind is None:
             return None
-        tables: list[Table] = [*self._from_recipes(word), *(t for o, t in self._reaching(self._configs, word))]
+        named = any(_reaches(to, word) and (to or _model_of(table) == word.model) for to, table in self.recipes)
+        tables: list[Table] = [] if named else default_tables(word.model)
+        tables += [_for(word, *option) for option in (*self.recipes, *self.configs) if _reaches(option[0], word)]
         for address in (None, *word.addresses):
-            texts = [option.text for option in self._assignments if option.to == address and _has(word, option.text)]
+            texts = [text for to, text in self.assignments if to == address and _has(word, text)]
             tables.append(read_assignments(texts, word.model))
-        if self._device is not None:
-            tables.append({"hardware": {"device": self._device}})
-        settings = resolve([*tables, {"model": {"name": word.model}}], word.model)
-        return _without(settings, word)
+        if self.device is not None:
+            tables.append({"hardware": {"device": self.device}})
+        return _without(resolve([*tables, {"model": {"name": word.model}}], word.model), word)
 
-    def _from_recipes(self, word: Word) -> Iterator[Table]:
-        """The recipe that is named for the model, or else its own; then what others say about the budget."""
-        found = list(self._reaching(self._recipes, word))
-        if not any(self._is_for(option, table, word) for option, table in self._recipes):
-            yield from default_tables(word.model)
-        for _, table in found:
-            yield table
 
-    def _reaching(self, options: Sequence[tuple[_Addressed, Table]], word: Word) -> Iterator[tuple[_Addressed, Table]]:
-        """What reaches the word. Settings made for another model give it the budget only, unless they are addressed."""
-        for option, table in options:
-            if option.reaches(word):
-                made_for = table.get("model", {}).get("name", word.model)
-                if made_for == word.model:
-                    yield option, table
-                elif option.to is not None:
-                    yield option, {key: value for key, value in table.items() if key != "model"}
-                else:
-                    yield option, {key: value for key, value in table.items() if key in RESUMABLE}
+def _reaches(to: str | None, word: Word) -> bool:
+    return to is None or to in word.addresses
 
-    def _is_for(self, option: _Addressed, table: Table, word: Word) -> bool:
-        return option.reaches(word) and (option.to is not None or table.get("model", {}).get("name") == word.model)
 
-    def _check(self, option: _Addressed) -> None:
-        """A setting that nobody has is a mistake, and so is one that is addressed to nobody."""
-        key = option.text.partition("=")[0]
-        if ":" in key:
-            names = ", ".join(dict.fromkeys(address for word in self._words for address in word.addresses))
-            raise ConfigError(
-                f"--set {option.text}: {key.rpartition(':')[0]!r} is not compared here; there are {names}"
-            )
-        if key.strip() == "seed":
-            raise ConfigError("--set seed: a comparison trains with seeds 0, 1, 2, ...; say how many with --seeds")
-        trained = [word for word in self._words if option.reaches(word) and word.kind is not None]
-        if not trained:
-            raise ConfigError(f"--set {option.text}: nothing that is trained has settings here")
-        if not any(_has(word, option.text) for word in trained):
-            resolve([read_assignments([option.text], trained[0].model)], trained[0].model)  # raises, and says why
-            raise ConfigError(f"--set {option.text}: no model of this comparison has such a setting")
+def _model_of(table: Table) -> str | None:
+    """The model that settings were made for."""
+    name: str | None = table.get("model", {}).get("name")
+    return name
+
+
+def _for(word: Word, to: str | None, table: Table) -> Table:
+    """What a table says to a word. Made for another model it gives the budget only, unless it is addressed."""
+    if _model_of(table) in (None, word.model):
+        return table
+    return {key: value for key, value in table.items() if (key in RESUMABLE if to is None else key != "model")}
+
+
+def _check(option: Option, words: Sequence[Word]) -> None:
+    """A setting that nobody has is a mistake, and so is one that is addressed to nobody."""
+    to, text = option
+    key = text.partition("=")[0]
+    if ":" in key:
+        names = ", ".join(dict.fromkeys(address for word in words for address in word.addresses))
+        raise ConfigError(f"--set {text}: {key.rpartition(':')[0]!r} is not compared here; there are {names}")
+    if key.strip() == "seed":
+        raise ConfigError("--set seed: a comparison trains with seeds 0, 1, 2, ...; say how many with --seeds")
+    trained = [word for word in words if _reaches(to, word) and word.kind is not None]
+    if not trained:
+        raise ConfigError(f"--set {text}: nothing that is trained has settings here")
+    if not any(_has(word, text) for word in trained):
+        resolve([read_assignments([text], trained[0].model)], trained[0].model)  # raises, and says why
+        raise ConfigError(f"--set {text}: no model of this comparison has such a setting")
 
 
 def _has(word: Word, assignment: str) -> bool:
@@ -250,11 +236,8 @@ def _without(settings: Settings, word: Word) -> Settings:
     """The settings of an ablation: those of the whole model, less a task."""
     if word.ablation is None:
         return settings
-    task, _ = ABLATIONS[word.ablation]
-    left = [Task(name) for name in settings.table()["objective"]["without"]]
-    without = [other.value for other in dict.fromkeys([*left, task])]
-    table = settings.table()
-    return resolve([{**table, "objective": {**table["objective"], "without": without}}])
+    without = dict.fromkeys([*settings.objective.without, ABLATIONS[word.ablation][0]])
+    return replace(settings, objective=replace(settings.objective, without=tuple(without)))
 
 
 def differences(first: Settings, second: Settings) -> list[tuple[str, Any, Any]]:

@@ -9,15 +9,15 @@ launches. That is why the random numbers, the place in the epoch and the sums of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, final
 
 import torch
 from torch import Tensor, nn
 
-from tarbox.core.errors import ConfigError
+from tarbox.core.config import check_settings
 from tarbox.models.base import Task
 from tarbox.models.learning.batches import Draw, Portions
 from tarbox.models.learning.negatives import Sampler
@@ -32,27 +32,16 @@ FACTOR: Final = "factor"
 """In a group of parameters: what the learning rate is multiplied with."""
 
 
-class Decay(Enum):
-    """How the learning rate falls over the epochs."""
-
-    CONSTANT = "constant"
-    LINEAR = "linear"
-    COSINE = "cosine"
-
-
-DECAYS: Final[dict[Decay, Callable[[float], float]]] = {
-    Decay.CONSTANT: lambda _: 1.0,
-    Decay.LINEAR: lambda done: 1.0 - done,
-    Decay.COSINE: lambda done: 0.5 + 0.5 * math.cos(math.pi * done),
-}
-
-
-class OptimizerKind(Enum):
-    """Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) or Adagrad (Duchi et al. 2011)."""
-
-    ADAM = "adam"
-    ADAMW = "adamw"
-    ADAGRAD = "adagrad"
+DECAYS: Final[Mapping[str, Callable[[float], float]]] = MappingProxyType(
+    {
+        "constant": lambda _: 1.0,
+        "linear": lambda done: 1.0 - done,
+        "cosine": lambda done: 0.5 + 0.5 * math.cos(math.pi * done),
+    }
+)
+"""How the learning rate falls, by the share of the epochs that are done."""
+OPTIMIZERS: Final = ("adam", "adamw", "adagrad")
+"""Kingma and Ba 2015, Loshchilov and Hutter 2019, Duchi et al. 2011."""
 
 
 @final
@@ -64,9 +53,9 @@ class OptimizerConfig:
     with a row for each entity or relation is `tables` times the rate of everything else.
     """
 
-    kind: OptimizerKind = OptimizerKind.ADAM
+    kind: str = "adam"
     rate: float = 1e-3
-    decay: Decay = Decay.CONSTANT
+    decay: str = "constant"
     floor: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.999
@@ -75,9 +64,7 @@ class OptimizerConfig:
     tables: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, number in (("rate", self.rate), ("tables", self.tables)):
-            if not number > 0:
-                raise ConfigError(f"optimizer.{name} is {number}; it must be above 0")
+        check_settings(self, {"kind": OPTIMIZERS, "decay": DECAYS}, ("rate", "tables"))
 
     def rate_at(self, done: float) -> float:
         """The learning rate when this share of the epochs is done."""
@@ -96,9 +83,9 @@ def build_optimizer(config: OptimizerConfig, module: nn.Module, hardware: Hardwa
                 FACTOR: factor,
             }
         )
-    if config.kind is OptimizerKind.ADAGRAD:
+    if config.kind == "adagrad":
         return Adagrad(groups)
-    kind = torch.optim.AdamW if config.kind is OptimizerKind.ADAMW else torch.optim.Adam
+    kind = torch.optim.AdamW if config.kind == "adamw" else torch.optim.Adam
     return kind(
         groups,
         betas=(config.beta1, config.beta2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
@@ -11,7 +11,7 @@ import numpy as np
 from tarbox.benchmark.tables import QueryTable
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.evaluation.evaluator import NO_EXCLUSIONS, Ranked, answerable, rank_table
+from tarbox.evaluation.evaluator import NO_EXCLUSIONS, Ranked, rank_table
 from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Scorer
 
@@ -44,12 +44,6 @@ class Validator:
     def __call__(self, scorer: Scorer) -> dict[str, float]:
         """The MRR of each level, averaged over a query's answers, then queries, then templates."""
         return average_mrr(rank_table(scorer, self.table, self.excluded))
-
-
-def left_out(scorer: Scorer, tables: Iterable[QueryTable | None]) -> tuple[str, ...]:
-    """The templates of these tables that the model has no meaning for, each once."""
-    found = [name for table in tables if table is not None for name in answerable(scorer, table)[1]]
-    return tuple(dict.fromkeys(found))
 
 
 def average_mrr(ranked: Ranked) -> dict[str, float]:

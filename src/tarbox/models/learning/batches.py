@@ -16,13 +16,13 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, NamedTuple, cast, final
 
 import torch
 from torch import Tensor, nn
 
 from tarbox.benchmark.tables import render_shape
+from tarbox.core.config import check_settings
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level
 from tarbox.models.base import Model, Task
@@ -33,27 +33,6 @@ from tarbox.query.algebra import Query
 TASKS: Final = {Level.ENTITY: Task.ENTITY, Level.CONCEPT: Task.CONCEPT}
 
 
-class Positives(Enum):
-    """Which true answers of a training query are positives."""
-
-    TARGET = "target"
-    ALL = "all"
-
-
-class Samples(Enum):
-    """What of the one-hop queries is a sample: each answer, or each query, which draws one of its answers."""
-
-    ANSWERS = "answers"
-    QUERIES = "queries"
-
-
-class Directions(Enum):
-    """In which directions assertions become one-hop queries; `tails` alone is the paper's h -r-> ?."""
-
-    TAILS = "tails"
-    BOTH = "both"
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
@@ -61,21 +40,21 @@ class BatchConfig:
     power `balance`: 1 is the proportion of the data, 0 takes as many from each. An epoch has at most `most_steps` steps
     (0: any number); where there are more samples than that, a step takes more of them.
 
-    `one_hop` makes one-hop queries of all assertions, in these `directions`; `one_hop_samples` says what is a sample of
-    them. `positives` says whether a query's positive is drawn from its targets or from all of its true answers.
-    `subsampling` weighs the samples of a query with n answers by 1 / sqrt(n + 4), as BetaE and its relatives do.
+    One-hop queries are made of all assertions, in both `directions` or of the tails alone, the paper's h -r-> ?. A
+    sample of them is each of their answers or, by `one_hop_samples`, each of the queries, which draws one of its own.
+    Other queries are samples, too, and draw from all of their true answers. `subsampling` weighs the samples of a query
+    with n answers by 1 / sqrt(n + 4), as BetaE and its relatives do.
     """
 
     size: int = 2048
     most_steps: int = 0
     balance: float = 1.0
-    one_hop: bool = True
-    one_hop_samples: Samples = Samples.ANSWERS
-    directions: Directions = Directions.BOTH
-    positives: Positives = Positives.ALL
+    one_hop_samples: str = "answers"
+    directions: str = "both"
     subsampling: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(self, {"one_hop_samples": ("answers", "queries"), "directions": ("both", "tails")})
         if self.size < 1:
             raise ConfigError(f"batches.size is {self.size}; it must be at least 1")
         if self.most_steps < 0:
@@ -135,7 +114,7 @@ class ScoredSource(SampleSource):
     @final
     def loss(self, module: nn.Module, draw: Draw, objective: Objective) -> Tensor:
         """`module` is a `Model`."""
-        return objective.loss_of(self.task, self.score(cast(Model, module), draw), draw.valid_BM, draw.weights_B)
+        return objective.loss_of(self.score(cast(Model, module), draw), draw.valid_BM, draw.weights_B)
 
 
 @final
@@ -234,9 +213,10 @@ class Portions:
         """How many samples a step has."""
         return sum(self.sizes)
 
-    def describe(self) -> list[tuple[Task, int]]:
-        """The task and size of each portion."""
-        return [(source.task, size) for source, size in zip(self.sources, self.sizes, strict=True)]
+    @property
+    def tasks(self) -> list[Task]:
+        """The task of each portion."""
+        return [source.task for source in self.sources]
 
     def begin(self, seed: int, epoch: int, step: int) -> None:
         """Shuffle every source for this epoch and go to this step of it."""

@@ -4,17 +4,16 @@
 
 A *portion* is what one step draws from one source of samples: queries of one shape and level, subsumptions, typings.
 Its loss is the mean over its positives of 1/m times the sum over negatives. The loss of a task averages its portions,
-the loss of a step averages its tasks. The published code averages over the templates of a task; so does
-`Average.TEMPLATE`. `Average.SAMPLE` weighs every positive alike.
+the loss of a step averages its tasks. So the published code averages over the templates of a task.
 """
 
 # ruff: noqa: N803, N806, N815 (shape suffixes)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from types import MappingProxyType
 from typing import Final, final
 
@@ -62,13 +61,6 @@ LOSSES: Final[Mapping[str, LossFunction]] = MappingProxyType(
 )
 
 
-class Average(Enum):
-    """How the loss of a task averages its portions."""
-
-    TEMPLATE = "template"
-    SAMPLE = "sample"
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class PerTask:
@@ -86,15 +78,13 @@ class PerTask:
 @final
 @dataclass(frozen=True, slots=True)
 class ObjectiveConfig:
-    """The loss, how portions are averaged, and per task its weight and the factor on its scores.
+    """The loss, and the weight of each task.
 
     `without` names tasks to leave out: the paper's ablations leave out `subsumption` or `instantiation`.
     """
 
     loss: str = "pairwise"
-    average: Average = Average.TEMPLATE
     weights: PerTask = field(default_factory=PerTask)
-    scales: PerTask = field(default_factory=PerTask)
     without: tuple[Task, ...] = ()
 
     def __post_init__(self) -> None:
@@ -120,22 +110,17 @@ class Objective:
     weights_T: Tensor
 
     @classmethod
-    def of(cls, config: ObjectiveConfig, portions: Sequence[tuple[Task, int]], device: torch.device) -> Objective:
-        """For portions of these tasks and numbers of positives."""
-        sizes = [1 if config.average is Average.TEMPLATE else size for _, size in portions]
-        tasks = [task for task, _ in portions]
-        totals = {task: sum(size for own, size in zip(tasks, sizes, strict=True) if own is task) for task in tasks}
-        shares = [
-            [size / totals[task] if task is own else 0.0 for task in Task]
-            for own, size in zip(tasks, sizes, strict=True)
-        ]
-        weights = [config.weights.of(task) / len(totals) if task in totals else 0.0 for task in Task]
+    def of(cls, config: ObjectiveConfig, portions: Sequence[Task], device: torch.device) -> Objective:
+        """For portions of these tasks."""
+        counts = Counter(portions)
+        shares = [[1 / counts[task] if task is own else 0.0 for task in Task] for own in portions]
+        weights = [config.weights.of(task) / len(counts) if task in counts else 0.0 for task in Task]
         return cls(config, torch.tensor(shares, device=device), torch.tensor(weights, device=device))
 
-    def loss_of(self, task: Task, scores_BK: Tensor, valid_BM: Tensor, weights_B: Tensor | None = None) -> Tensor:
+    def loss_of(self, scores_BK: Tensor, valid_BM: Tensor, weights_B: Tensor | None = None) -> Tensor:
         """The mean loss of one portion, by these weights; column 0 of the scores is the positive's."""
-        scaled_BK = scores_BK.float() * self.config.scales.of(task)
-        losses_B = LOSSES[self.config.loss](scaled_BK[:, :1], scaled_BK[:, 1:], valid_BM)
+        wide_BK = scores_BK.float()
+        losses_B = LOSSES[self.config.loss](wide_BK[:, :1], wide_BK[:, 1:], valid_BM)
         return losses_B.mean() if weights_B is None else (losses_B * weights_B).sum() / weights_B.sum()
 
     def combine(self, losses: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

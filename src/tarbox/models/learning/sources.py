@@ -28,13 +28,10 @@ from tarbox.models.base import Model, Task
 from tarbox.models.learning.batches import (
     TASKS,
     BatchConfig,
-    Directions,
     Kind,
     PairSource,
-    Positives,
     QuerySource,
     SampleRows,
-    Samples,
     SampleSource,
 )
 from tarbox.models.learning.negatives import Truths, corrupt_subsumptions, corrupt_typings, distinct
@@ -59,12 +56,10 @@ def build_sources(
     described = instances.describe(facts)
     widths = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}
     levels = [level for level in Level if TASKS[level] in wanted and widths[level]]
-    sources: list[SampleSource] = []
-    if config.one_hop:
-        sources += [_one_hop(facts, described, level, config, device) for level in levels]
+    sources: list[SampleSource] = [_one_hop(facts, described, level, config, device) for level in levels]
     for batch in table.batches() if table is not None else ():
         known = model is None or model.supports(batch.shape)
-        if known and batch.level in levels and not (config.one_hop and batch.shape == ONE_HOP):
+        if known and batch.level in levels and batch.shape != ONE_HOP:
             sources.append(_of_batch(batch, widths[batch.level], config, device))
     if Task.SUBSUMPTION in wanted and len(facts.subs):
         sources.append(_subsumptions(facts, instances, device))
@@ -78,12 +73,12 @@ def build_sources(
     return sources
 
 
-def one_hop_pairs(facts: Facts, described: Instances, level: Level, directions: Directions) -> tuple[Keys, Keys]:
+def one_hop_pairs(facts: Facts, described: Instances, level: Level, directions: str) -> tuple[Keys, Keys]:
     """(queries [G] as `directed relation * E + anchor`, sorted pairs as `query number * candidates + answer`)."""
     entities = max(len(facts.vocabulary.entities), 1)
     heads, tails, relations = (column.astype(np.int64) for column in (facts.heads, facts.tails, facts.relations))
     asked, answers = [(2 * relations + 1) * entities + heads], [tails]
-    if directions is Directions.BOTH:
+    if directions == "both":
         asked, answers = [*asked, 2 * relations * entities + tails], [*answers, heads]
     queries, numbers = np.unique(np.concatenate(asked), return_inverse=True)
     answer = np.concatenate(answers)
@@ -107,8 +102,8 @@ def _of_pairs(
 ) -> QuerySource:
     """All true answers are positives: `answers` are the sorted keys `query * width + answer`, and the width."""
     pairs, width = answers
-    if config.one_hop_samples is Samples.QUERIES:
-        return _drawing(kind, slots_GS, (pairs, pairs, width), config, device)
+    if config.one_hop_samples == "queries":
+        return _drawing(kind, slots_GS, answers, config, device)
     groups, values = np.divmod(pairs, width)
     rows = SampleRows(
         _tensor(groups, device),
@@ -121,26 +116,22 @@ def _of_pairs(
 
 
 def _of_batch(batch: Batch, width: int, config: BatchConfig, device: torch.device) -> QuerySource:
-    """The queries of a table that have a positive."""
-    inside = [_keys(lists, width) for lists in (batch.targets, batch.known)]
-    truths = distinct(np.concatenate(inside))
-    pairs = truths if config.positives is Positives.ALL else distinct(inside[0])
-    return _drawing(Kind(batch.level, batch.shape), batch.ids, (pairs, truths, width), config, device)
+    """The queries of a table that have an answer."""
+    truths = distinct(np.concatenate([_keys(lists, width) for lists in (batch.targets, batch.known)]))
+    return _drawing(Kind(batch.level, batch.shape), batch.ids, (truths, width), config, device)
 
 
 def _drawing(
-    kind: Kind, slots_GS: Ids | Keys, answers: tuple[Keys, Keys, int], config: BatchConfig, device: torch.device
+    kind: Kind, slots_GS: Ids | Keys, answers: tuple[Keys, int], config: BatchConfig, device: torch.device
 ) -> QuerySource:
-    """A sample for each query that has a positive, which it draws: `answers` are the sorted keys of the positives and
-    of all that is true, and the width."""
-    pairs, truths, width = answers
+    """A sample for each query that has answers, of which it draws one as its positive; `answers` as in `_of_pairs`."""
+    pairs, width = answers
     groups, values = np.divmod(pairs, width)
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     asked, sizes = groups[starts], np.diff(starts, append=len(groups))
-    counts = np.bincount(truths // width, minlength=len(slots_GS))[asked]
     asked_, starts_, sizes_, values_ = (_tensor(column, device) for column in (asked, starts, sizes, values))
-    rows = SampleRows(asked_, starts_, sizes_, values_, _weights(counts, config, device))
-    return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(truths, width, device))
+    rows = SampleRows(asked_, starts_, sizes_, values_, _weights(sizes, config, device))
+    return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(pairs, width, device))
 
 
 def _weights(answers: Keys, config: BatchConfig, device: torch.device) -> Tensor | None:
