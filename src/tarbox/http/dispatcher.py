@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any, Final, ParamSpec, TypeVar, final
 
-from tarbox.core.errors import Overloaded, TarboxError
+from tarbox.core.errors import Overloaded, QuerySyntaxError, QueryTooLarge, TarboxError, UnknownName
+from tarbox.execution.rows import encode
 from tarbox.http.metrics import Metrics
-from tarbox.http.replies import Asked, Replies
 from tarbox.http.schemas import AnswerRequest, Language
 from tarbox.http.settings import Bounds
-from tarbox.service.answering import Answerer
+from tarbox.query.algebra import Query
+from tarbox.query.manchester import DEFAULT_LIMITS
+from tarbox.query.rewrites import plain
+from tarbox.query.sparql import SparqlSelection, parse_selection
+from tarbox.service.answering import Answerer, Question
 from tarbox.service.batching import Batcher
 from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
 
@@ -25,30 +30,74 @@ SHORT: Final = 1_000
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question on its way, with its query where that is parsed already, and when it came."""
+
+    request: AnswerRequest
+    query: Query | None
+    came: float
+
+
+@final
 class Dispatcher:
-    """Answers for the routes. `close` lets what has begun end."""
+    """Answers for the routes, within a server's limits. `close` lets what has begun end."""
 
     def __init__(self, answerer: Answerer, bounds: Bounds, metrics: Metrics) -> None:
-        self.answerer = answerer
-        self.kb = answerer.kb
-        self.bounds = bounds
-        self.metrics = metrics
-        self.replies = Replies(answerer, bounds)
-        self.sparql = BoundedEngine(answerer.kb, EngineLimits(bounds.seconds, bounds.memory, bounds.result))
+        self.answerer, self.kb, self.bounds, self.metrics = answerer, answerer.kb, bounds, metrics
+        self.engine = BoundedEngine(answerer.kb, EngineLimits(bounds.seconds, bounds.memory, bounds.result))
+        self._limits = [replace(DEFAULT_LIMITS, characters=most) for most in (bounds.query, bounds.sparql)]
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
         self._given_up: set[Future[Any]] = set()
         self._held_since: float | None = None
-        self._batcher = Batcher(self.replies.answer_batch, report=metrics.note_batch)
+        self._batcher: Batcher[Asked, bytes] = Batcher(self.answer_batch, report=metrics.note_batch)
+
+    def read(self, text: str, sparql: bool = False) -> Query:
+        """The query that a text writes, within this server's limits."""
+        limits = self._limits[sparql]
+        check_text(text, limits.characters)
+        return self.kb.parse(text, sparql, limits)
+
+    def read_selection(self, text: str) -> SparqlSelection:
+        """A SPARQL SELECT over a tree, within this server's limits, of names that the knowledge base has."""
+        check_text(text, self.bounds.sparql)
+        selected = parse_selection(text, self._limits[True])
+        self.kb.check(selected.query)
+        return selected
 
     async def answer(self, request: AnswerRequest) -> bytes:
         """Both lists of answers as JSON; raises what is wrong with the query."""
         came, query = time.perf_counter(), None
         if request.language is Language.SPARQL or len(request.query) > SHORT:
-            query = await self.work(self.replies.read, request.query, request.language is Language.SPARQL)
-        found = await self._batcher.ask(Asked(request, query, came))
-        if isinstance(found, TarboxError):
-            raise found
-        return found
+            query = await self.work(self.read, request.query, request.language is Language.SPARQL)
+        return await self._batcher.ask(Asked(request, query, came))
+
+    def answer_batch(self, batch: Sequence[Asked]) -> list[bytes | TarboxError]:
+        """The replies to questions as they came, wrong ones among them."""
+        questions = [self._question(asked) for asked in batch]
+        found = iter(self.answerer.answer_many([each for each in questions if isinstance(each, Question)]))
+        return [
+            question
+            if isinstance(question, TarboxError)
+            else next(found)
+            .to_text(milliseconds=round((time.perf_counter() - asked.came) * 1_000, 3))
+            .encode("utf-8", "replace")
+            for question, asked in zip(questions, batch, strict=True)
+        ]
+
+    def _question(self, asked: Asked) -> Question | TarboxError:
+        request = asked.request
+        try:
+            query = asked.query or self.read(request.query)
+            try:
+                row = encode(plain(query), self.kb.facts.vocabulary)
+            except UnknownName:  # of SPARQL, which may say any name
+                self.kb.check(query)
+                raise
+        except TarboxError as error:
+            return error
+        part = request.offset, request.status
+        return Question(query, request.k, request.query, request.order, request.min_degree, row, *part)
 
     async def work(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """The result of a function that takes its time, from a thread of the pool.
@@ -79,6 +128,17 @@ class Dispatcher:
         return len(self._given_up) >= THREADS
 
     def close(self) -> None:
-        self.sparql.close()
+        self.engine.close()
         self._batcher.close()
         self._pool.shutdown(cancel_futures=True)
+
+
+def check_text(text: str, most: int) -> None:
+    """Refuses what is longer than the limit, and half characters, which no text in UTF-8 has."""
+    if len(text) > most:
+        raise QueryTooLarge(f"the query has {len(text):,} characters; this server takes {most:,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode("utf-8", "replace").decode()
+        raise QuerySyntaxError("this is half of a character (a lone surrogate)", shown, error.start) from None

@@ -15,7 +15,6 @@ from typing import Final, TypeAlias, final
 
 from tarbox.http.board import Board
 
-METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 _FAMILIES: Final = {

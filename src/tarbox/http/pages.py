@@ -51,18 +51,18 @@ class _Files(StaticFiles):
         return response
 
 
-def security_headers(cross_origin: bool) -> list[tuple[str, str]]:
+def security_headers(cross_origin: bool) -> dict[bytes, bytes]:
     """The headers of every reply; `cross_origin` where pages of other sites may read replies."""
-    return [
-        ("Content-Security-Policy", content_security_policy()),
-        ("X-Content-Type-Options", "nosniff"),
-        ("X-Frame-Options", "DENY"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cross-Origin-Opener-Policy", "same-origin"),
-        ("Cross-Origin-Resource-Policy", "cross-origin" if cross_origin else "same-origin"),
-        ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
-        ("Cache-Control", "no-store"),
-    ]
+    return {
+        b"content-security-policy": content_security_policy().encode(),
+        b"x-content-type-options": b"nosniff",
+        b"x-frame-options": b"DENY",
+        b"referrer-policy": b"no-referrer",
+        b"cross-origin-opener-policy": b"same-origin",
+        b"cross-origin-resource-policy": b"cross-origin" if cross_origin else b"same-origin",
+        b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+        b"cache-control": b"no-store",
+    }
 
 
 def content_security_policy() -> str:
