@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tarbox.http.app import create_app
-from tarbox.http.server import bind, make_server
 from tarbox.http.settings import ServerSettings
+from tarbox.http.worker import bind, make_server
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
 from tarbox.kb.reasoning.inference import InferenceMode

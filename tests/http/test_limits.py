@@ -16,13 +16,13 @@ import httpx
 import pytest
 
 from tarbox.core.ids import Role
-from tarbox.http.dispatcher import THREADS
 from tarbox.http.guard import Places
 from tarbox.http.metrics import Metrics
 from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question
 from tarbox.service.answers import AnswerCounts, Answers, EntityAnswer
+from tarbox.service.dispatcher import THREADS
 from tarbox.service.explanations import Support
 from tarbox.service.knowledge_base import KnowledgeBase
 

@@ -63,8 +63,8 @@ def usable_processors() -> int:
 
 def run(source: Path, settings: ServerSettings) -> None:
     """Serve until the process is told to stop."""
-    from tarbox.http.server import bind, serve_here
     from tarbox.http.supervisor import LOG_FORMAT, Supervisor
+    from tarbox.http.worker import bind, serve_here
 
     logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
     listener = bind(settings.host, settings.port)

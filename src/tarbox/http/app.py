@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,14 +16,15 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from tarbox.core.errors import TarboxError
-from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.guard import Guard
 from tarbox.http.metrics import Metrics
 from tarbox.http.pages import page_routes
-from tarbox.http.problems import Refusal, problem_of
-from tarbox.http.routes import ShortWay, add_routes
+from tarbox.http.problems import PROBLEM_KINDS, ProblemReply, problem_of
+from tarbox.http.routes import add_routes, short_way
 from tarbox.http.settings import ServerSettings
 from tarbox.service.answering import Answerer, warm_up
+from tarbox.service.dispatcher import Dispatcher
+from tarbox.service.sparql_engine import EngineLimits
 from tarbox.version import __version__
 
 DESCRIPTION: Final = (
@@ -30,6 +32,7 @@ DESCRIPTION: Final = (
     "Every error is a problem body (RFC 9457). Where the server has an API key, send it as `X-API-Key` or as a "
     "bearer token."
 )
+_BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
 _KEYS: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -40,7 +43,9 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
     """The whole application over one answerer, warmed up and ready to be served."""
     settings = settings or ServerSettings()
     warm_up(answerer)
-    dispatcher = Dispatcher(answerer, settings.bounds, metrics or Metrics(__version__))
+    bounds, metrics = settings.bounds, metrics or Metrics(__version__)
+    limits = EngineLimits(bounds.seconds, bounds.memory, bounds.result)
+    dispatcher = Dispatcher(answerer, limits, (bounds.query, bounds.sparql), metrics.note_batch)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -48,7 +53,9 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         dispatcher.close()
 
     async def on_error(_: Request, error: Exception) -> Response:
-        return problem_of(error, answerer.kb.title)
+        if isinstance(error, TarboxError):
+            return problem_of(error, answerer.kb.title)
+        return _problem_of_request(error)
 
     app = FastAPI(
         title="tarbox",
@@ -57,12 +64,26 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys((TarboxError, RequestValidationError, Refusal, HTTPException), on_error),
+        exception_handlers=dict.fromkeys((TarboxError, RequestValidationError, HTTPException), on_error),
     )
-    add_routes(app, dispatcher)
+    add_routes(app, dispatcher, bounds, metrics)
     app.router.routes.extend(page_routes())
     app.openapi = partial(_describe, app.openapi, settings.api_key is not None)  # type: ignore[method-assign]
-    return Guard(ShortWay(app, dispatcher), settings, dispatcher, partial(_allow, app))
+    return Guard(short_way(app, dispatcher), settings, (dispatcher, metrics), partial(_allow, app))
+
+
+def _problem_of_request(error: Exception) -> Response:
+    """What the framework finds wrong with a request."""
+    if isinstance(error, HTTPException):
+        kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
+        detail = error.detail if kind == "media-type" else PROBLEM_KINDS[kind][1] + "."
+        return ProblemReply(kind, detail, error.headers)
+    if isinstance(wrong := error.__cause__, json.JSONDecodeError):
+        said = f"{wrong.msg.removesuffix(' at')} at line {wrong.lineno}, column {wrong.colno}"
+        return ProblemReply("json", f"The body is not JSON: {said}.")
+    assert isinstance(error, RequestValidationError)
+    faults = [(".".join(map(str, each["loc"][1:])) or each["loc"][0], each["msg"]) for each in error.errors()[:5]]
+    return ProblemReply("parameter", "; ".join(f"{where}: {what}" for where, what in faults))
 
 
 def _allow(app: FastAPI, scope: Scope) -> str:

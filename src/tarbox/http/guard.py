@@ -14,6 +14,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, final
 
@@ -21,11 +22,11 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tarbox.http.dispatcher import Dispatcher
 from tarbox.http.metrics import Metrics
 from tarbox.http.pages import security_headers
-from tarbox.http.problems import MISTAKE, PROBLEM_OF, problem
+from tarbox.http.problems import MISTAKE, PROBLEM_OF, ProblemReply
 from tarbox.http.settings import ServerSettings
+from tarbox.service.dispatcher import Dispatcher
 
 PROTECTED: Final = ("/api/", "/sparql", "/metrics")
 TAGGED: Final = ("/api/", "/sparql")
@@ -50,13 +51,14 @@ class Guard:
     """The outermost layer of the application; `allow` says which methods an address takes, empty where it is none."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, dispatcher: Dispatcher, allow: Callable[[Scope], str]
+        self, app: ASGIApp, settings: ServerSettings, behind: tuple[Dispatcher, Metrics], allow: Callable[[Scope], str]
     ) -> None:
-        self.dispatcher, self.metrics = dispatcher, dispatcher.metrics
         self._app, self._settings, self._bounds, self._allow = app, settings, settings.bounds, allow
-        self._hosts = settings.accepted_hosts()
-        self._places = Places(settings, self.metrics)
+        self.dispatcher, self.metrics = behind
+        self._hosts, self._places = settings.accepted_hosts(), Places(settings, self.metrics)
         self._headers = security_headers(bool(settings.origins))
+        too_large = f"A request body may have {self._bounds.body:,} bytes."
+        self._too_large = partial(ProblemReply, "body-too-large", too_large, _CLOSE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,7 +73,7 @@ class Guard:
             instead = await self._handle(scope, headers, receive, collect)
         except Exception:
             logging.getLogger("tarbox.http").exception("a mistake at %s", _shown(scope))
-            instead = problem("internal", MISTAKE)
+            instead = ProblemReply("internal", MISTAKE)
         if instead is not None:
             reply.clear()
             await instead(scope, receive, collect)
@@ -96,14 +98,14 @@ class Guard:
                     body, refusal = await self._read(receive)
             except TimeoutError:
                 detail = f"The request did not arrive within {self._bounds.reading:g} seconds."
-                return problem("slow-request", detail, _CLOSE)
+                return ProblemReply("slow-request", detail, _CLOSE)
         if (refusal := refusal or self._reply_early(scope, headers)) is not None:
             return refusal
         if scope["path"] in UNQUEUED:
             return await self._work(scope, _replay(body, receive), send)
         if not await self._places.take(_client(scope)):
             detail = f"The server works on {self._bounds.concurrent:,} requests already, its limit. Ask again soon."
-            return problem("busy", detail, {"Retry-After": "1"})
+            return ProblemReply("busy", detail, {"Retry-After": "1"})
         try:
             return await self._work(scope, _replay(body, receive), send)
         finally:
@@ -118,7 +120,7 @@ class Guard:
             return None
         except TimeoutError:
             detail = f"The answer took more than {self._bounds.seconds:g} seconds, this server's limit. Ask for less."
-            return problem("timeout", detail, {"Retry-After": "5"})
+            return ProblemReply("timeout", detail, {"Retry-After": "5"})
         finally:
             scope["method"] = method
 
@@ -130,12 +132,12 @@ class Guard:
         host = headers.get("host", "")
         name = (host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]).lower()
         if self._hosts is not None and name not in self._hosts:
-            return problem("host", f"This server is not called {name!r}; --allow-host gives it a name.", _CLOSE)
+            return ProblemReply("host", f"This server is not called {name!r}; --allow-host gives it a name.", _CLOSE)
         key = self._settings.api_key
         guarded = scope["path"].startswith(PROTECTED) and scope["method"] != "OPTIONS"
         if key is not None and guarded and not _has_key(headers, key):
             detail = "Send the key in the header X-API-Key, or in Authorization as 'Bearer KEY'."
-            return problem("unauthorised", detail, {"WWW-Authenticate": "Bearer", **_CLOSE})
+            return ProblemReply("unauthorised", detail, {"WWW-Authenticate": "Bearer", **_CLOSE})
         length = headers.get("content-length", "0")
         return self._too_large() if len(length) > 12 or int(length) > self._bounds.body else None
 
@@ -145,22 +147,19 @@ class Guard:
         while more:
             message = await receive()
             if message["type"] != "http.request":
-                return b"", problem("slow-request", "The client went away.", _CLOSE)
+                return b"", ProblemReply("slow-request", "The client went away.", _CLOSE)
             body += message.get("body", b"")
             if len(body) > self._bounds.body:
                 return b"", self._too_large()
             more = message.get("more_body", False)
         return body, None
 
-    def _too_large(self) -> Response:
-        return problem("body-too-large", f"A request body may have {self._bounds.body:,} bytes.", _CLOSE)
-
     def _reply_early(self, scope: Scope, headers: Headers) -> Response | None:
         """The reply to OPTIONS; and 304 where the client has the reply already, which is the same for the same request
         as long as this serves."""
         if scope["method"] == "OPTIONS":
             found = self._allow(scope)
-            return Response(status_code=204, headers={"Allow": found}) if found else problem("not-found", "No page.")
+            return Response(None, 204, {"Allow": found}) if found else ProblemReply("not-found", "No page.")
         if scope["method"] not in ("GET", "HEAD") or not scope["path"].startswith(TAGGED):
             return None
         asked = b"\n".join([scope["raw_path"], scope["query_string"], headers.get("accept", "").encode()])

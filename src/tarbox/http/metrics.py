@@ -7,13 +7,16 @@ A worker that takes the place of another goes on from its counts.
 from __future__ import annotations
 
 import json
+import os
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, final
 
-from tarbox.http.board import Board
+if TYPE_CHECKING:
+    from tarbox.http.supervisor import Board
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
@@ -31,7 +34,6 @@ _FAMILIES: Final = {
     "tarbox_batch_size": ("histogram", "Questions answered in one call."),
     "process_resident_memory_bytes": ("gauge", "Memory that the server holds."),
 }
-Samples: TypeAlias = dict[str, float]
 
 
 @final
@@ -53,24 +55,21 @@ class Metrics:
 
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
-        self._count(f'tarbox_worker_requests_total{{worker="{self._row}"}}')
-        self._count(f'tarbox_requests_total{{route="{route}",status="{status}"}}')
-        self._observe("tarbox_request_seconds", f'route="{route}"', _SECONDS, seconds)
+        counted = (
+            f'tarbox_worker_requests_total{{worker="{self._row}"}}',
+            f'tarbox_requests_total{{route="{route}",status="{status}"}}',
+        )
+        self._add(counted + _buckets("tarbox_request_seconds", route, _SECONDS), (1, 1, *_split(_SECONDS, seconds)))
 
     def note_refusal(self, kind: str) -> None:
-        self._count(f'tarbox_refusals_total{{kind="{kind}"}}')
+        self._add((f'tarbox_refusals_total{{kind="{kind}"}}',), (1,))
 
     def note_batch(self, size: int) -> None:
-        self._observe("tarbox_batch_size", "", _SIZES, size)
+        self._add(_buckets("tarbox_batch_size", "", _SIZES), _split(_SIZES, size))
 
-    def _count(self, key: str) -> None:
+    def _add(self, keys: Sequence[str], counts: Sequence[float]) -> None:
         with self._lock:
-            self._counts[key] = self._counts.get(key, 0) + 1
-
-    def _observe(self, name: str, labels: str, edges: tuple[float, ...], value: float) -> None:
-        added = *(value <= edge for edge in edges), 1, 1, value
-        with self._lock:
-            for key, more in zip(_keys(name, labels, edges), added, strict=True):
+            for key, more in zip(keys, counts, strict=True):
                 self._counts[key] = self._counts.get(key, 0) + more
 
     def workers(self) -> tuple[int, int]:
@@ -93,16 +92,13 @@ class Metrics:
         told = [_read(file, not file.stem.isdigit() or int(file.stem) in up) for file in others]
         for part in (self._samples(), *told):
             found |= {key: found.get(key, 0) + value for key, value in part.items()}
-        lines: dict[str, list[str]] = {name: [] for name in _FAMILIES}
-        for key, value in found.items():
-            lines[_family(key)].append(f"{key} {value:.12g}\n")
-        return "".join(
-            f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines[name])
-            for name, (kind, meaning) in _FAMILIES.items()
-            if lines[name]
-        )
+        text = ""
+        for name, (kind, meaning) in _FAMILIES.items():
+            if lines := [f"{key} {value:.12g}\n" for key, value in found.items() if _family(key) == name]:
+                text += f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines)
+        return text
 
-    def _samples(self) -> Samples:
+    def _samples(self) -> dict[str, float]:
         with self._lock:
             found = dict(self._counts)
         if self._board:
@@ -114,33 +110,36 @@ class Metrics:
 def resident_bytes() -> int:
     """The memory of this process, where the system says it as Linux does; else 0."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
         return 0
-    import resource
-
-    return pages * resource.getpagesize()
 
 
-def save_samples(place: Path, samples: Samples) -> None:
+def save_samples(place: Path, samples: Mapping[str, float]) -> None:
     """Writes samples, so that nobody ever reads a part of them."""
     scratch = place.with_name(f".{place.name}")
     scratch.write_text(json.dumps(samples))
     scratch.replace(place)
 
 
-def _read(file: Path, is_up: bool) -> Samples:
+def _read(file: Path, is_up: bool) -> dict[str, float]:
     """What a file says; of one who is there no more, what it has counted."""
     try:
-        found: Samples = json.loads(file.read_text())
+        found = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
     return {key: value for key, value in found.items() if is_up or _FAMILIES[_family(key)][0] != "gauge"}
 
 
+def _split(edges: Sequence[float], value: float) -> tuple[float, ...]:
+    """What a value adds to each of the `_buckets` of a histogram."""
+    return *(value <= edge for edge in edges), 1, 1, value
+
+
 @lru_cache(1 << 10)
-def _keys(name: str, labels: str, edges: tuple[float, ...]) -> tuple[str, ...]:
+def _buckets(name: str, route: str, edges: tuple[float, ...]) -> tuple[str, ...]:
     """The names of a histogram's buckets, the last for all values, of their number and of their sum."""
+    labels = f'route="{route}"' if route else ""
     comma, braces = "," if labels else "", f"{{{labels}}}" if labels else ""
     buckets = [f'{name}_bucket{{{labels}{comma}le="{edge}"}}' for edge in (*(f"{edge:g}" for edge in edges), "+Inf")]
     return *buckets, f"{name}_count{braces}", f"{name}_sum{braces}"

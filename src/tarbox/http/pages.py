@@ -19,14 +19,8 @@ from tarbox.query.algebra import Entity
 from tarbox.query.drawing import draw
 
 STATIC: Final = Path(str(files("tarbox.http") / "static"))
-CONTENT_TYPES: Final = {
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-    ".woff2": "font/woff2",
-    ".webmanifest": "application/manifest+json",
-}
+CONTENT_TYPES: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css",
+                        ".svg": "image/svg+xml", ".woff2": "font/woff2"}  # fmt: skip
 
 
 def page_routes() -> list[BaseRoute]:
@@ -52,9 +46,16 @@ class _Files(StaticFiles):
 
 
 def security_headers(cross_origin: bool) -> dict[bytes, bytes]:
-    """The headers of every reply; `cross_origin` where pages of other sites may read replies."""
+    """The headers of every reply; `cross_origin` where pages of other sites may read replies. Everything comes from
+    this server only; the one style sheet inside a page is that of drawn queries, by its hash."""
+    found = re.search("<style>(.*?)</style>", draw(Entity("x"), lambda _, name: name), re.DOTALL)
+    style = base64.b64encode(hashlib.sha256((found[1] if found else "").encode()).digest()).decode()
     return {
-        b"content-security-policy": content_security_policy().encode(),
+        b"content-security-policy": (
+            f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' data:; "
+            "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
+            "frame-ancestors 'none'"
+        ).encode(),
         b"x-content-type-options": b"nosniff",
         b"x-frame-options": b"DENY",
         b"referrer-policy": b"no-referrer",
@@ -63,14 +64,3 @@ def security_headers(cross_origin: bool) -> dict[bytes, bytes]:
         b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
         b"cache-control": b"no-store",
     }
-
-
-def content_security_policy() -> str:
-    """Everything from this server only. The one style sheet inside a page is that of drawn queries, by its hash."""
-    found = re.search("<style>(.*?)</style>", draw(Entity("x"), lambda _, name: name), re.DOTALL)
-    style = base64.b64encode(hashlib.sha256((found[1] if found else "").encode()).digest()).decode()
-    return (
-        "default-src 'none'; script-src 'self'; "
-        f"style-src 'self' 'sha256-{style}'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
-        "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    )

@@ -11,13 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tarbox.core import errors
 from tarbox.core.errors import NameLookupError, Overloaded, QuerySyntaxError, TarboxError
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
@@ -47,24 +44,18 @@ PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
 PROBLEM_OF: Final = "tarbox.problem"
 """Where a request has the kind of problem that its reply is."""
 MISTAKE: Final = "The server could not answer; its log says why."
-_BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
-_OF_ERRORS: Final[Mapping[type, str]] = {
-    errors.QuerySyntaxError: "syntax",
-    errors.NotAnswerable: "not-answerable",
-    errors.NameLookupError: "syntax",
-    errors.NoSuchFormat: "not-acceptable",
-    errors.QueryTooLarge: "too-large",
-    errors.QueryError: "query",
+_OF_ERRORS: Final = {
+    "QuerySyntaxError": "syntax",
+    "NotAnswerable": "not-answerable",
+    "NameLookupError": "syntax",
+    "NoSuchFormat": "not-acceptable",
+    "QueryTooLarge": "too-large",
+    "QueryError": "query",
+    "Overloaded": "busy",
 }
-
-
-def _content(kind: str, detail: str, **more: Any) -> dict[str, Any]:
-    status, title = PROBLEM_KINDS[kind]
-    return {"type": f"urn:tarbox:problem:{kind}", "title": title, "status": status, "detail": detail, **more}
-
-
 _GOGLE: Final = "no entity 'Gogle' in academia. Did you mean 'Google'?"
-_EXAMPLE: Final = _content("syntax", _GOGLE, reason=_GOGLE, position=14, candidates=["Google"])
+_EXAMPLE: Final[Any] = {"type": "urn:tarbox:problem:syntax", "title": PROBLEM_KINDS["syntax"][1], "status": 400,
+                        "detail": _GOGLE, "reason": _GOGLE, "position": 14, "candidates": ["Google"]}  # fmt: skip
 
 
 class Problem(BaseModel):
@@ -86,29 +77,15 @@ class ProblemReply(Response):
 
     media_type = PROBLEM_MEDIA_TYPE
 
-    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None, more: Mapping[str, Any]) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
+        self.kind, (status, title) = kind, PROBLEM_KINDS[kind]
+        told = {"type": f"urn:tarbox:problem:{kind}", "title": title, "status": status, "detail": detail, **more}
         # half of a surrogate pair, which UTF-8 cannot say, becomes a question mark
-        encoded = json.dumps(_content(kind, detail, **more), ensure_ascii=False).encode("utf-8", "replace")
-        super().__init__(encoded, PROBLEM_KINDS[kind][0], headers=dict(headers or {}))
+        super().__init__(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"), status, dict(headers or {}))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[PROBLEM_OF] = self.kind
         await super().__call__(scope, receive, send)
-
-
-@final
-class Refusal(Exception):
-    """A problem as an exception, for what stands before a route and cannot reply itself."""
-
-    def __init__(self, reply: ProblemReply) -> None:
-        super().__init__()
-        self.reply = reply
-
-
-def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> ProblemReply:
-    """The reply for a kind of problem."""
-    return ProblemReply(kind, detail, headers, more)
 
 
 def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mapping[str, str] | None = None) -> bytes:
@@ -117,44 +94,19 @@ def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mappi
     Who asked is not known: where one other site may read replies, or all, it may read this one.
     """
     allowed = {"Access-Control-Allow-Origin": origins[0]} if len(origins) == 1 else {}
-    reply = problem(kind, detail, {**(headers or {}), **allowed, "Connection": "close"})
+    reply = ProblemReply(kind, detail, {**(headers or {}), **allowed, "Connection": "close"})
     lines = [b"HTTP/1.1 %d %s" % (reply.status_code, PROBLEM_KINDS[kind][1].encode())]
     return b"\r\n".join([*lines, *(b"%s: %s" % header for header in reply.raw_headers), b"", bytes(reply.body)])
 
 
-def problem_of(error: Exception, title: str) -> ProblemReply:
-    """The reply for an error, of whatever kind; those of the server say no more than that they are."""
-    match error:
-        case Refusal():
-            return error.reply
-        case RequestValidationError() if isinstance(wrong := error.__cause__, json.JSONDecodeError):
-            said = f"{wrong.msg.removesuffix(' at')} at line {wrong.lineno}, column {wrong.colno}"
-            return problem("json", f"The body is not JSON: {said}.")
-        case RequestValidationError():
-            return problem("parameter", "; ".join(map(_fault, error.errors()[:5])))
-        case HTTPException():
-            kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
-            return problem(kind, PROBLEM_KINDS[kind][1] + ".", error.headers)
-        case TarboxError():
-            return _problem_of_ours(error, title)
-        case _:
-            return problem("internal", MISTAKE)
-
-
-def _problem_of_ours(error: TarboxError, title: str) -> ProblemReply:
-    """What is wrong with a query or a name, or who is overloaded; other errors of ours are the server's."""
-    if isinstance(error, Overloaded):
-        return problem("busy", str(error), {"Retry-After": "5"})
-    kind = next((_OF_ERRORS[each] for each in type(error).__mro__ if each in _OF_ERRORS), None)
-    if kind is None:
-        return problem("internal", MISTAKE)
+def problem_of(error: TarboxError, title: str) -> ProblemReply:
+    """The reply for an error of a query or a name; other errors say no more than that they are the server's."""
+    kind = next((_OF_ERRORS[each.__name__] for each in type(error).__mro__ if each.__name__ in _OF_ERRORS), "internal")
+    if kind in ("internal", "busy"):
+        retry = {"Retry-After": "5"} if isinstance(error, Overloaded) else None
+        return ProblemReply(kind, str(error) if retry else MISTAKE, retry)
     found, position = list(error.candidates) if isinstance(error, QuerySyntaxError | NameLookupError) else [], None
     reason = str(error).replace("this knowledge base", title)
     if isinstance(error, QuerySyntaxError):
         reason, position = error.reason, error.position
-    return problem(kind, reason, reason=reason, position=position, candidates=found)
-
-
-def _fault(fault: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in fault["loc"][1:]) or str(fault["loc"][0])
-    return f"{where}: {fault['msg']}"
+    return ProblemReply(kind, reason, reason=reason, position=position, candidates=found)

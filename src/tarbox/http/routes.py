@@ -6,35 +6,28 @@ import asyncio
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
 from inspect import iscoroutinefunction
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final, Literal, final
 from urllib.parse import parse_qsl
 
-from fastapi import Body, Depends, FastAPI, Path, Query, Request
+from fastapi import Body, Depends, FastAPI, HTTPException, Path, Query, Request
+from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarbox.core.errors import NameLookupError, Overloaded, QueryError, TarboxError
 from tarbox.core.ids import Level, Role
-from tarbox.http.dispatcher import Dispatcher
-from tarbox.http.problems import PROBLEM_MEDIA_TYPE, Refusal, problem, problem_of
-from tarbox.http.schemas import (
-    FIGURE_1,
-    AnswerReply,
-    AnswerRequest,
-    AnswersReply,
-    AnswersRequest,
-    DrawingReply,
-    HealthReply,
-    SearchReply,
-)
-from tarbox.http.settings import MOST_ANSWERS
+from tarbox.http.metrics import Metrics
+from tarbox.http.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemReply, problem_of
+from tarbox.http.settings import Bounds
 from tarbox.http.sparql_routes import SPARQL_BODY, SPARQL_RESULTS, SparqlEndpoint
 from tarbox.query.tree import query_tree
+from tarbox.service.answer_schema import FIGURE_1, MOST_ANSWERS, AnswerReply, AnswerRequest, AnswersRequest
 from tarbox.service.candidates import CandidateList
 from tarbox.service.cards import ConceptCard, ConceptList, EntityCard, RelationCard, RelationList
 from tarbox.service.catalogue import Catalogue, Page
 from tarbox.service.class_expressions import ClassDescription, describe_expression, find_place
+from tarbox.service.dispatcher import Dispatcher
 from tarbox.service.explanations import Support
 from tarbox.service.overview import Overview, overview
 from tarbox.service.reasoner import Reasoner
@@ -62,9 +55,54 @@ Limit = Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many of eac
 Offset = Annotated[int, Query(ge=0, description="How many of each list to pass over.")]
 Few = Annotated[int, Query(ge=1, le=100)]
 Given = partial(Query, max_length=LONGEST_NAME)
+Answer = Annotated[str, Given(description="The answer's IRI in N-Triples form.")]
+Expression = Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])]
+Instances = Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")]
+OneRelation = Annotated[str | None, Given(description="Of one relation alone.")]
+Predicted = Annotated[bool, Query(description="With what a run predicts.")]
+Parent = Annotated[str | None, Given(description="Those directly below; `top` for the roots.")]
+Having = Annotated[str | None, Given(description="What its instances have, in either direction.")]
+Predicate = Annotated[str, Given(description="Name or IRI; after `inverse`, objects first; or `type`.")]
+Within = Annotated[str | None, Query(alias="for", description="A query: subjects are its answers.")]
+Types = Annotated[str | None, Given(description="One concept, for typings.")]
+Passed = Annotated[int, Query(ge=0, le=1_000)]
 
 
-def add_routes(app: FastAPI, desk: Dispatcher) -> None:
+class AnswersReply(BaseModel):
+    """For each question its answers, or what is wrong with it."""
+
+    answers: list[AnswerReply | Problem]
+
+
+class DrawingReply(BaseModel):
+    """A query as a picture (one SVG element), in English, in Manchester syntax with short names, and as a tree.
+
+    A node of the tree has a `kind`: `entity` and `concept` have `iri` and `label`, `some` has `relation`, `inverse` and
+    `operand`, `and` and `or` have `operands`, `not` has `operand`, `text` is anything else, in Manchester syntax.
+    """
+
+    svg: str
+    english: str
+    canonical: str
+    tree: dict[str, Any]
+
+
+class SearchReply(BaseModel):
+    """Things that a text may name, the best first."""
+
+    results: list[SearchResult]
+
+
+class HealthReply(BaseModel):
+    """`degraded`: fewer workers serve than should."""
+
+    status: Literal["ok", "degraded"]
+    title: str
+    version: str
+    workers: dict[Literal["up", "expected"], int]
+
+
+def add_routes(app: FastAPI, desk: Dispatcher, bounds: Bounds, metrics: Metrics) -> None:
     """Every route of the API, with the problems that it may reply besides those that all may."""
 
     def add(method: str, path: str, function: Callable[..., Any], *statuses: int, **more: Any) -> None:
@@ -78,7 +116,11 @@ def add_routes(app: FastAPI, desk: Dispatcher) -> None:
             **more,
         )
 
-    api, sparql, json = Api(desk), SparqlEndpoint(desk), {"dependencies": [Depends(takes_json)]}
+    api, sparql, json = (
+        Api(desk, bounds, metrics),
+        SparqlEndpoint(desk, bounds),
+        {"dependencies": [Depends(takes_json)]},
+    )
     add("GET", ANSWER_PATH, api.answer, response_model=AnswerReply)
     add("POST", ANSWER_PATH, api.answer_posted, 415, response_model=AnswerReply, **json)
     add("POST", "/api/answers", api.answers, 415, response_model=AnswersReply, **json)
@@ -116,7 +158,7 @@ def _endpoint(desk: Dispatcher, function: Callable[..., Any], finds: bool) -> Ca
         except NameLookupError as error:
             if not finds:
                 raise
-            return problem("unknown-name", str(error), candidates=list(error.candidates))
+            return ProblemReply("unknown-name", str(error), candidates=list(error.candidates))
 
     return endpoint
 
@@ -129,20 +171,20 @@ def takes_json(request: Request) -> None:
     """Refuses a body of another media type; curl sends forms unless it is told otherwise."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != JSON_TYPE and not (media.startswith("application/") and media.endswith("+json")):
-        raise Refusal(problem("media-type", f"Send the question as {JSON_TYPE}.", {"Accept-Post": JSON_TYPE}))
+        raise HTTPException(415, f"Send the question as {JSON_TYPE}.", {"Accept-Post": JSON_TYPE})
 
 
 @final
 class Api:
     """What the routes do. Those that are no coroutines take their time."""
 
-    def __init__(self, desk: Dispatcher) -> None:
-        self._desk, self._kb = desk, desk.kb
+    def __init__(self, desk: Dispatcher, bounds: Bounds, metrics: Metrics) -> None:
+        self._desk, self._kb, self._seconds, self._metrics = desk, desk.kb, bounds.seconds, metrics
         self._cards = Catalogue(desk.answerer)
-        limits = {name: getattr(desk.bounds, name) for name in ("query", "sparql", "seconds")} | {"k": MOST_ANSWERS}
+        limits = {name: getattr(bounds, name) for name in ("query", "sparql", "seconds")} | {"k": MOST_ANSWERS}
         self._about = overview(desk.answerer, limits)
         # before the reply is given up
-        self._find_place = lru_cache(PLACES)(partial(find_place, seconds=desk.bounds.seconds * 0.9))
+        self._find_place = lru_cache(PLACES)(partial(find_place, seconds=bounds.seconds * 0.9))
         self._turn = asyncio.Lock()
 
     async def answer(self, request: Annotated[AnswerRequest, Query()]) -> Response:
@@ -165,12 +207,7 @@ class Api:
         found = await asyncio.gather(*map(answered, request.questions))
         return json_reply(b'{"answers":[' + b",".join(found) + b"]}")
 
-    def explain(
-        self,
-        query: Text,
-        answer: Annotated[str, Given(description="The answer's IRI in N-Triples form.")],
-        level: Level = Level.ENTITY,
-    ) -> Support:
+    def explain(self, query: Text, answer: Answer, level: Level = Level.ENTITY) -> Support:
         """Show the facts that carry one answer."""
         return self._desk.answerer.explain(self._desk.read(query), answer, level.role)
 
@@ -184,11 +221,7 @@ class Api:
         """Describe the knowledge base, with example questions that have answers."""
         return self._about
 
-    async def class_description(
-        self,
-        expression: Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])],
-        k: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")] = 10,
-    ) -> Response:
+    async def class_description(self, expression: Expression, k: Instances = 10) -> Response:
         """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
 
         def placed() -> bytes:
@@ -211,8 +244,8 @@ class Api:
         iri: Name,
         limit: Limit = 20,
         offset: Offset = 0,
-        relation: Annotated[str | None, Given(description="Of one relation alone.")] = None,
-        predicted: Annotated[bool, Query(description="With what a run predicts.")] = False,
+        relation: OneRelation = None,
+        predicted: Predicted = False,
     ) -> EntityCard:
         """Show an entity: its types, and its facts in both directions by relation."""
         return self._cards.entity(iri, Page(limit, offset), relation, predicted)
@@ -225,31 +258,16 @@ class Api:
         """Show a relation: the concepts at its ends, and its facts."""
         return self._cards.relation(iri, Page(limit, offset))
 
-    def concepts(
-        self,
-        parent: Annotated[str | None, Given(description="Those directly below; `top` for the roots.")] = None,
-        limit: Limit = 100,
-        offset: Offset = 0,
-    ) -> ConceptList:
+    def concepts(self, parent: Parent = None, limit: Limit = 100, offset: Offset = 0) -> ConceptList:
         """List concepts, those with the most instances first."""
         return self._cards.concepts(parent, Page(limit, offset))
 
-    def relations(
-        self,
-        concept: Annotated[str | None, Given(description="What its instances have, in either direction.")] = None,
-        limit: Limit = 100,
-        offset: Offset = 0,
-    ) -> RelationList:
+    def relations(self, concept: Having = None, limit: Limit = 100, offset: Offset = 0) -> RelationList:
         """List relations, those with the most facts first, with the concepts at their ends."""
         return self._cards.relations(concept, Page(limit, offset))
 
     def candidates(
-        self,
-        relation: Annotated[str, Given(description="Name or IRI; after `inverse`, objects first; or `type`.")],
-        within: Annotated[str | None, Query(alias="for", description="A query: subjects are its answers.")] = None,
-        types: Annotated[str | None, Given(description="One concept, for typings.")] = None,
-        limit: Few = 10,
-        offset: Annotated[int, Query(ge=0, le=1_000)] = 0,
+        self, relation: Predicate, within: Within = None, types: Types = None, limit: Few = 10, offset: Passed = 0
     ) -> CandidateList:
         """List the most likely new facts of a relation, with what speaks for each."""
         if not isinstance(self._desk.answerer, Reasoner):
@@ -260,46 +278,43 @@ class Api:
     async def health(self) -> Response:
         """Say whether this worker does its work, and how many others do."""
         if self._desk.is_stuck():
-            return problem("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
-        up, expected = self._desk.metrics.workers()
+            return ProblemReply("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
+        up, expected = self._metrics.workers()
         told = {"status": "ok" if up >= expected else "degraded", "title": self._kb.title, "version": __version__}
         return json_reply(to_json(told | {"workers": {"up": up, "expected": expected}}))
 
     async def ready(self) -> Response:
         """Ask a question, and say whether it was answered in time."""
         try:
-            async with asyncio.timeout(min(self._desk.bounds.seconds, READY_IN)):
+            async with asyncio.timeout(min(self._seconds, READY_IN)):
                 await self._desk.answer(AnswerRequest.model_validate({"query": "owl:Thing", "k": 1}))
         except (TimeoutError, Overloaded):
-            return problem("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
+            return ProblemReply("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
         return await self.health()
 
     async def metrics(self) -> Response:
         """Counts and times of all workers, for Prometheus."""
-        return Response(self._desk.metrics.render(), media_type=METRICS_TYPE)
+        return Response(self._metrics.render(), media_type=METRICS_TYPE)
 
 
-@final
-class ShortWay:
+def short_way(app: ASGIApp, desk: Dispatcher) -> ASGIApp:
     """The short way for the commonest request, `GET /api/answer`: the framework takes five times as long to read its
     parameters. Whatever is not plainly right goes the framework's way, which says what is wrong."""
 
-    def __init__(self, app: ASGIApp, desk: Dispatcher) -> None:
-        self._app, self._desk = app, desk
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = None
-        if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == ANSWER_PATH:
-            request = read_question(scope["query_string"])
+    async def take(scope: Scope, receive: Receive, send: Send) -> None:
+        is_question = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == ANSWER_PATH
+        request = read_question(scope["query_string"]) if is_question else None
         if request is None:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         scope["tarbox.route"] = ANSWER_PATH
         try:
-            reply = json_reply(await self._desk.answer(request))
+            reply = json_reply(await desk.answer(request))
         except TarboxError as error:
-            reply = problem_of(error, self._desk.kb.title)
+            reply = problem_of(error, desk.kb.title)
         await reply(scope, receive, send)
+
+    return take
 
 
 def read_question(query_string: bytes) -> AnswerRequest | None:

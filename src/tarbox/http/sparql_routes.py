@@ -11,10 +11,11 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from tarbox.core.errors import QueryError
-from tarbox.http.dispatcher import Dispatcher, check_text
-from tarbox.http.problems import problem
+from tarbox.http.problems import ProblemReply
+from tarbox.http.settings import Bounds
 from tarbox.query.sparql_results import ANY_MEDIA, formats_of
 from tarbox.service.degrees import MIN_DEGREE
+from tarbox.service.dispatcher import Dispatcher, check_text
 from tarbox.service.predicted_solutions import solutions_query
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -45,8 +46,8 @@ Parameters = Mapping[str, list[str]]
 class SparqlEndpoint:
     """An engine over what is known, and a model's predictions where they are asked for."""
 
-    def __init__(self, desk: Dispatcher) -> None:
-        self._desk = desk
+    def __init__(self, desk: Dispatcher, bounds: Bounds) -> None:
+        self._desk, self._bounds = desk, bounds
 
     async def sparql(
         self,
@@ -74,7 +75,7 @@ class SparqlEndpoint:
         body = (await request.body()).decode("utf-8", "replace")
         if media not in (FORM, QUERY):
             accepted = {"Accept-Post": f"{FORM}, {QUERY}"}
-            return problem("media-type", f"Send the query as {FORM} or as {QUERY}.", accepted)
+            return ProblemReply("media-type", f"Send the query as {FORM} or as {QUERY}.", accepted)
         parameters = _read(request.url.query) | (_read(body) if media == FORM else {"query": [body]})
         return await self._respond(parameters, accept)
 
@@ -98,14 +99,14 @@ class SparqlEndpoint:
             text, total = await self._desk.work(self._predict, text, float(least))
             headers = {"X-Total-Count": str(total)}
         else:
-            check_text(text, self._desk.bounds.body)
+            check_text(text, self._bounds.body)
         format = next((parameters[name][-1] for name in ("format", "output") if parameters.get(name)), "")
         content, media_type = await self._desk.engine.ask(text, accept, format)
         return Response(content, headers=headers, media_type=media_type)
 
     def _predict(self, text: str, least: float) -> tuple[str, int]:
         selected = self._desk.read_selection(text)
-        return solutions_query(self._desk.answerer, selected, least, self._desk.bounds.rows)
+        return solutions_query(self._desk.answerer, selected, least, self._bounds.rows)
 
 
 def _read(text: str) -> dict[str, list[str]]:

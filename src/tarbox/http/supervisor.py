@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import mmap
 import os
 import selectors
 import signal
@@ -25,8 +26,7 @@ from pathlib import Path
 from typing import Final, final
 
 from tarbox.core.errors import TarboxError
-from tarbox.http.board import IDLE, WAITING, Board
-from tarbox.http.metrics import Samples, resident_bytes, save_samples
+from tarbox.http.metrics import resident_bytes, save_samples
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import ServerSettings
 
@@ -35,6 +35,8 @@ ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
 """Unless the user says otherwise: threads of linear algebra that wait by spinning would take the others' processor."""
 OPENED, ADOPTED, CLOSED, READY, FAILED = b"+", b"a", b"-", b".", b"!"
 SLOT: Final = struct.Struct("<cI")
+IDLE, WAITING, SENDING = range(3)
+"""Of a connection: nobody waits; the client waits for a reply, of which nothing was sent; a part may be on its way."""
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
 _TICK: Final = 0.1
 _STOPPED: Final = 0.6
@@ -44,6 +46,31 @@ _GRACE: Final = 12.0
 _LONGEST_PAUSE: Final = 30.0
 _LOST: Final = "The process that worked on this request has ended. Ask again."
 log = logging.getLogger("tarbox.supervisor")
+
+
+@final
+class Board:
+    """Memory that the supervisor and its workers share: `beats` and `open` connections of each worker, and `states` of
+    its connections, by slot.
+
+    >>> with tempfile.TemporaryFile() as file:
+    ...     board = Board(file.fileno(), 2, 10)
+    >>> board.beats[1] += 1
+    >>> board.states[1, 9] = WAITING
+    >>> board.ready(), board.states[1, 9]
+    ([1], 1)
+    """
+
+    def __init__(self, descriptor: int, workers: int, slots: int) -> None:
+        self.workers, self.slots, size = workers, slots, workers * (8 + slots)
+        os.truncate(descriptor, size)
+        whole = memoryview(mmap.mmap(descriptor, size))
+        self.beats, self.open = whole[: 4 * workers].cast("I"), whole[4 * workers : 8 * workers].cast("I")
+        self.states = whole[8 * workers :].cast("B", (workers, slots))
+
+    def ready(self) -> list[int]:
+        """The workers that have begun to serve."""
+        return [row for row in range(self.workers) if self.beats[row]]
 
 
 @final
@@ -83,7 +110,6 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         with tempfile.TemporaryFile() as shared, tempfile.TemporaryDirectory(prefix="tarbox-") as folder:
-            shared.truncate(Board.size(self._settings.workers, self._settings.slots))
             self._shared, self._folder = shared.fileno(), Path(folder)
             self._board = Board(self._shared, self._settings.workers, self._settings.slots)
             try:
@@ -107,8 +133,7 @@ class Supervisor:
         descriptors = [self._listener.fileno(), theirs.fileno(), self._shared]
         told = {"source": str(self._source), "folder": str(self._folder), "row": row, "descriptors": descriptors}
         # -P: as for the server itself, what lies in the working folder is not imported
-        command = [sys.executable, "-P", "-m", WORKER_MODULE]
-        environment = {**ONE_THREAD, **os.environ}
+        command, environment = [sys.executable, "-P", "-m", WORKER_MODULE], {**ONE_THREAD, **os.environ}
         with theirs:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=descriptors, env=environment)
         assert process.stdin is not None
@@ -209,7 +234,7 @@ class Supervisor:
 
     def _save(self) -> None:
         """Writes what `/metrics` says of the workers that were lost."""
-        kept: Samples = {f'tarbox_workers_lost_total{{reason="{why}"}}': count for why, count in self._lost.items()}
+        kept: dict[str, float] = {f'tarbox_workers_lost_total{{reason="{why}"}}': n for why, n in self._lost.items()}
         save_samples(self._folder / "supervisor.json", kept | {"process_resident_memory_bytes": resident_bytes()})
 
     def _end(self) -> None:
@@ -226,6 +251,6 @@ class Supervisor:
                 worker.process.wait()
             for connection in (worker.channel, *worker.held.values(), *worker.handed):
                 connection.close()
-        for connection in self._orphans:
-            connection.close()
+        for orphan in self._orphans:
+            orphan.close()
         self._selector.close()

@@ -1,7 +1,7 @@
-"""A worker: accepts connections from the socket that all of them share, and serves them (ADR 56).
+"""The server around the application: connections with deadlines, and workers that accept by themselves (ADR 56).
 
-It shows on the board that it is alive, and gives the supervisor a copy of each connection. When the supervisor is gone
-it finishes what it has begun, and ends.
+A worker shows on the board that it is alive, and gives the supervisor a copy of each connection. When the supervisor is
+gone it finishes what it has begun, and ends.
 """
 
 from __future__ import annotations
@@ -13,28 +13,187 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
+import httptools
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tarbox.core.errors import TarboxError
+from tarbox.core.errors import ConfigError, TarboxError
 from tarbox.http.app import create_app
-from tarbox.http.board import IDLE, Board
 from tarbox.http.guard import Guard
 from tarbox.http.metrics import Metrics
-from tarbox.http.server import Connection, make_config
+from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import Bounds, ServerSettings
-from tarbox.http.supervisor import ADOPTED, CLOSED, FAILED, LOG_FORMAT, OPENED, READY, SLOT
+from tarbox.http.supervisor import (
+    ADOPTED,
+    CLOSED,
+    FAILED,
+    IDLE,
+    LOG_FORMAT,
+    OPENED,
+    READY,
+    SENDING,
+    SLOT,
+    WAITING,
+    Board,
+)
 from tarbox.service.answering import open_answerer
 from tarbox.version import __version__
 
+GRACE: Final = 10
+KEEP_ALIVE: Final = 15
 SWITCH: Final = 0.0005
 """Seconds after which the thread that answers lets the one that talks to clients go on; Python's own are ten times."""
-_BEAT: Final = 0.25
 _POLITE: Final = 0.002
 """Seconds that a worker leaves a new connection to those with fewer."""
+
+
+def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
+    """A socket that listens already: clients that come while the server starts wait instead of failing."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=backlog)
+    except OSError as error:
+        advice = "Take another port with --port, or 0 for any that is free."
+        raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
+
+
+def serve_here(source: Path, settings: ServerSettings, listener: socket.socket, report: Callable[[str], None]) -> None:
+    """Serves in this process, until it is told to stop."""
+    answerer = open_answerer(source)
+    server = make_server(create_app(answerer, settings), settings)
+    report(answerer.kb.title)
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+
+
+def make_server(app: Guard, settings: ServerSettings) -> Server:
+    """A server in this process: `run()` serves until SIGINT or SIGTERM, then finishes what it has begun."""
+    return Server(app, settings)
+
+
+class Server(uvicorn.Server):
+    """Serves the application; connections are looked through ten times a second for those that are late."""
+
+    def __init__(self, app: Guard, settings: ServerSettings) -> None:
+        self.app, self.settings = app, settings
+
+        def connection(*arguments: Any, **named: Any) -> asyncio.Protocol:
+            return Connection(self, *arguments, **named)
+
+        config = uvicorn.Config(
+            app,
+            http=connection,  # type: ignore[arg-type]  # uvicorn calls it, as it would the class
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="error",  # what clients do wrong is in their replies: they could fill a log with it
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE,
+        )
+        super().__init__(config)
+
+    async def on_tick(self, counter: int) -> bool:
+        late = asyncio.get_running_loop().time() - self.settings.bounds.reading
+        for connection in [each for each in self.server_state.connections if isinstance(each, Connection)]:
+            connection.cut_off(late)
+        return await super().on_tick(counter)
+
+    def mark(self, slot: int, state: int) -> None:
+        """Shows what becomes of a request; here nobody looks."""
+
+    def release(self, slot: int) -> None:
+        """Ends a connection."""
+
+
+@final
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection with deadlines of its own.
+
+    uvicorn waits for ever for the head of a request and for a client that does not read; here each has
+    `bounds.reading` seconds, however the bytes trickle. A head has `bounds.head` bytes at most.
+    """
+
+    def __init__(self, server: Server, *arguments: Any, slot: int = 0, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._owner, self._bounds, self._slot = server, server.settings.bounds, slot
+        self._head = 0
+        self._awaited: float | None = None
+        self._stalled: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._awaited = self.loop.time()
+        if len(self.connections) > self._bounds.connections:
+            self._refuse("busy", "The server has too many connections. Ask again soon.", {"Retry-After": "1"})
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._owner.mark(self._slot, WAITING)
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:  # a head is complete
+            self._head, self._awaited = 0, None
+            return
+        self._head += len(data)
+        self._awaited = self._awaited or self.loop.time()
+        if self._head > self._bounds.head:
+            self._refuse_head()
+
+    def on_headers_complete(self) -> None:
+        """A head that came in one piece is measured here, one that comes bit by bit in `data_received`, too.
+
+        The exception stops the parser, and ends up in `send_400_response`, which finds the connection closing.
+        """
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self._bounds.head:
+            self._refuse_head()
+            raise httptools.HttpParserError
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        if not self.pipeline:
+            self._owner.mark(self._slot, SENDING if self.transport.get_write_buffer_size() else IDLE)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._owner.release(self._slot)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self._stalled or self.loop.time()
+
+    def resume_writing(self) -> None:
+        self._stalled = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("http", msg)
+
+    def cut_off(self, late: float) -> None:
+        """Ends this where a head is awaited, or a reply not taken, since before a time."""
+        if self._stalled is not None and self._stalled < late:
+            self.transport.abort()
+        elif self._awaited is not None and self._awaited < late:
+            self._refuse("slow-request", f"The request did not arrive within {self._bounds.reading:g} seconds.")
+
+    def _refuse_head(self) -> None:
+        self._refuse("head-too-large", f"The address and the header may have {self._bounds.head:,} bytes.")
+
+    def _refuse(self, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        """Replies before there is a request for the application, and closes."""
+        if self.transport.is_closing():
+            return
+        self._owner.app.metrics.note_refusal(kind)
+        self.transport.write(problem_bytes(kind, detail, self._owner.settings.origins, headers))
+        self.transport.close()
 
 
 def main(told: dict[str, Any]) -> None:
@@ -55,37 +214,34 @@ def main(told: dict[str, Any]) -> None:
     sys.setswitchinterval(SWITCH)
     for each in (channel, listener):  # another worker may have taken the connection already
         each.setblocking(False)
-    WorkerServer(app, settings, listener, channel, (board, row), answerer.kb.title).run()
+    Worker(app, settings, (listener, channel), (board, row)).run()
 
 
 @final
-class WorkerServer(uvicorn.Server):
+class Worker(Server):
     """A server that accepts by itself, in fair shares with the other workers."""
 
     def __init__(
         self,
         app: Guard,
         settings: ServerSettings,
-        listener: socket.socket,
-        channel: socket.socket,
+        sockets: tuple[socket.socket, socket.socket],
         place: tuple[Board, int],
-        title: str,
     ) -> None:
-        super().__init__(make_config(app, settings, app.metrics, self))
-        self._app, self._listener, self._channel, self._title = app, listener, channel, title
+        super().__init__(app, settings)
+        self._listener, self._channel = sockets
         self._board, self._row = place
         self._free = list(range(self._board.slots))
         self._sockets: dict[int, socket.socket] = {}
-        self._ticks = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         await super().startup(sockets=[])
         loop = asyncio.get_running_loop()
         loop.add_reader(self._listener.fileno(), self._accept)
         loop.add_reader(self._channel.fileno(), self._hear)
-        self._beat()
+        self._board.beats[self._row] += 1
         try:
-            self._channel.send(READY + self._title.encode()[:1_000])
+            self._channel.send(READY + self.app.dispatcher.kb.title.encode()[:1_000])
         except OSError:  # the supervisor is gone
             self.should_exit = True
 
@@ -95,16 +251,15 @@ class WorkerServer(uvicorn.Server):
         loop.remove_reader(self._channel.fileno())
         self._listener.close()
         await super().shutdown(sockets=[])
-        self._app.metrics.save()
+        self.app.metrics.save()
 
-    def _beat(self) -> None:
+    async def on_tick(self, counter: int) -> bool:
         """Shows that this process moves; one whose threads are stuck does not say so, and is replaced."""
-        if not self._app.dispatcher.is_stuck():
+        if not self.app.dispatcher.is_stuck():
             self._board.beats[self._row] += 1
-        self._ticks += 1
-        if self._ticks % 4 == 0:
-            self._app.metrics.save()
-        asyncio.get_running_loop().call_later(_BEAT, self._beat)
+        if counter % 10 == 0:
+            self.app.metrics.save()
+        return await super().on_tick(counter)
 
     def _accept(self) -> None:
         """Takes a connection; where others have fewer, only what they leave."""
@@ -144,27 +299,22 @@ class WorkerServer(uvicorn.Server):
             return
         connection.setblocking(False)
         slot = self._free.pop()
-        self._board.states[self._row, slot] = IDLE
+        self.mark(slot, IDLE)
         self._board.open[self._row] += 1
         self._sockets[slot] = connection
         with suppress(OSError):  # the supervisor does not listen: it will not miss what it does not have
             socket.send_fds(self._channel, [SLOT.pack(kind, slot)], [connection.fileno()])
+
+        def connect() -> Connection:
+            shared = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+            return Connection(self, slot=slot, **shared)
+
         loop = asyncio.get_running_loop()
-        task: asyncio.Task[Any] = loop.create_task(
-            loop.connect_accepted_socket(lambda: self._connect(slot), connection)
-        )
+        task: asyncio.Task[Any] = loop.create_task(loop.connect_accepted_socket(connect, connection))
         self.server_state.tasks.add(task)
         task.add_done_callback(self.server_state.tasks.discard)
 
-    def _connect(self, slot: int) -> Connection:
-        made: Any = self.config.http_protocol_class
-        connection: Connection = made(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, slot=slot
-        )
-        return connection
-
     def mark(self, slot: int, state: int) -> None:
-        """Shows what becomes of a request."""
         self._board.states[self._row, slot] = state
 
     def release(self, slot: int) -> None:

@@ -11,13 +11,11 @@ from typing import Any, Final, ParamSpec, TypeVar, final
 
 from tarbox.core.errors import Overloaded, QuerySyntaxError, QueryTooLarge, TarboxError, UnknownName
 from tarbox.execution.rows import encode
-from tarbox.http.metrics import Metrics
-from tarbox.http.schemas import AnswerRequest, Language
-from tarbox.http.settings import Bounds
 from tarbox.query.algebra import Query
 from tarbox.query.manchester import DEFAULT_LIMITS
 from tarbox.query.rewrites import plain
 from tarbox.query.sparql import SparqlSelection, parse_selection
+from tarbox.service.answer_schema import AnswerRequest, Language
 from tarbox.service.answering import Answerer, Question
 from tarbox.service.batching import Batcher
 from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
@@ -41,26 +39,30 @@ class Asked:
 
 @final
 class Dispatcher:
-    """Answers for the routes, within a server's limits. `close` lets what has begun end."""
+    """Answers many who ask at once. `characters` is how many a query may have, in Manchester syntax and in SPARQL;
+    `report` hears the size of each batch. `close` lets what has begun end."""
 
-    def __init__(self, answerer: Answerer, bounds: Bounds, metrics: Metrics) -> None:
-        self.answerer, self.kb, self.bounds, self.metrics = answerer, answerer.kb, bounds, metrics
-        self.engine = BoundedEngine(answerer.kb, EngineLimits(bounds.seconds, bounds.memory, bounds.result))
-        self._limits = [replace(DEFAULT_LIMITS, characters=most) for most in (bounds.query, bounds.sparql)]
+    def __init__(
+        self, answerer: Answerer, limits: EngineLimits, characters: tuple[int, int], report: Callable[[int], None]
+    ) -> None:
+        self.answerer, self.kb = answerer, answerer.kb
+        self.engine = BoundedEngine(answerer.kb, limits)
+        self._seconds = limits.seconds
+        self._limits = [replace(DEFAULT_LIMITS, characters=most) for most in characters]
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
         self._given_up: set[Future[Any]] = set()
         self._held_since: float | None = None
-        self._batcher: Batcher[Asked, bytes] = Batcher(self.answer_batch, report=metrics.note_batch)
+        self._batcher: Batcher[Asked, bytes] = Batcher(self.answer_batch, report=report)
 
     def read(self, text: str, sparql: bool = False) -> Query:
-        """The query that a text writes, within this server's limits."""
+        """The query that a text writes, within the limits."""
         limits = self._limits[sparql]
         check_text(text, limits.characters)
         return self.kb.parse(text, sparql, limits)
 
     def read_selection(self, text: str) -> SparqlSelection:
-        """A SPARQL SELECT over a tree, within this server's limits, of names that the knowledge base has."""
-        check_text(text, self.bounds.sparql)
+        """A SPARQL SELECT over a tree, within the limits, of names that the knowledge base has."""
+        check_text(text, self._limits[True].characters)
         selected = parse_selection(text, self._limits[True])
         self.kb.check(selected.query)
         return selected
@@ -121,7 +123,7 @@ class Dispatcher:
             self._held_since = None
         elif self._held_since is None:
             self._held_since = time.monotonic()
-        return self._held_since is not None and time.monotonic() - self._held_since > self.bounds.seconds
+        return self._held_since is not None and time.monotonic() - self._held_since > self._seconds
 
     def _is_full(self) -> bool:
         self._given_up = {job for job in self._given_up if not job.done()}
