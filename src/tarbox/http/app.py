@@ -66,7 +66,7 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         lifespan=lifespan,
         exception_handlers=dict.fromkeys((TarboxError, RequestValidationError, HTTPException), on_error),
     )
-    add_routes(app, dispatcher, bounds, metrics)
+    add_routes(app, dispatcher, settings, metrics)
     app.router.routes.extend(page_routes())
     app.openapi = partial(_describe, app.openapi, settings.api_key is not None)  # type: ignore[method-assign]
     return Guard(short_way(app, dispatcher), settings, (dispatcher, metrics), partial(_allow, app))

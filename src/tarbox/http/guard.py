@@ -31,8 +31,8 @@ from tarbox.service.dispatcher import Dispatcher
 PROTECTED: Final = ("/api/", "/sparql", "/metrics")
 TAGGED: Final = ("/api/", "/sparql")
 """What depends on the request and the knowledge base alone: a client that has the reply need not get it again."""
-UNQUEUED: Final = frozenset(["/health", "/ready", "/metrics"])
-EXPOSED: Final = b"ETag, Retry-After, WWW-Authenticate, X-Total-Count"
+UNQUEUED: Final = frozenset(["/health", "/ready", "/metrics", "/api/reload"])
+EXPOSED: Final = b"ETag, Retry-After, WWW-Authenticate, X-Facts-Built, X-Facts-Version, X-Total-Count"
 PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, POST",
     "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, If-None-Match, X-API-Key",
@@ -56,7 +56,10 @@ class Guard:
         self._app, self._settings, self._bounds, self._allow = app, settings, settings.bounds, allow
         self.dispatcher, self.metrics = behind
         self._hosts, self._places = settings.accepted_hosts(), Places(settings, self.metrics)
-        self._headers = security_headers(bool(settings.origins))
+        kb = self.dispatcher.kb
+        facts = {b"x-facts-version": kb.version.encode(), b"x-facts-built": kb.built.encode()} if kb.version else {}
+        self._headers = security_headers(bool(settings.origins)) | facts
+        self._tag = f'W/"{settings.tag}{kb.version[:8]}'
         too_large = f"A request body may have {self._bounds.body:,} bytes."
         self._too_large = partial(ProblemReply, "body-too-large", too_large, _CLOSE)
 
@@ -163,7 +166,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD") or not scope["path"].startswith(TAGGED):
             return None
         asked = b"\n".join([scope["raw_path"], scope["query_string"], headers.get("accept", "").encode()])
-        scope["tarbox.tag"] = tag = f'W/"{self._settings.tag}-{blake2b(asked, digest_size=8).hexdigest()}"'
+        scope["tarbox.tag"] = tag = f'{self._tag}-{blake2b(asked, digest_size=8).hexdigest()}"'
         return Response(status_code=304) if tag in headers.get("if-none-match", "") else None
 
     def _allowed(self, headers: Headers) -> str | None:

@@ -46,8 +46,9 @@ class Metrics:
     True
     """
 
-    def __init__(self, version: str, folder: Path | None = None, row: int = 0, board: Board | None = None) -> None:
+    def __init__(self, version: str, folder: Path | None = None, board: Board | None = None, row: int = 0) -> None:
         self._version, self._folder, self._row, self._board = version, folder, row, board
+        self._name = row % board.workers if board else row
         self._lock = threading.Lock()
         self._counts = _read(folder / f"{row}.json", is_up=False) if folder else {}
         self.in_flight = self.waiting = 0
@@ -56,7 +57,7 @@ class Metrics:
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
         counted = (
-            f'tarbox_worker_requests_total{{worker="{self._row}"}}',
+            f'tarbox_worker_requests_total{{worker="{self._name}"}}',
             f'tarbox_requests_total{{route="{route}",status="{status}"}}',
         )
         self._add(counted + _buckets("tarbox_request_seconds", route, _SECONDS), (1, 1, *_split(_SECONDS, seconds)))
@@ -74,7 +75,8 @@ class Metrics:
 
     def workers(self) -> tuple[int, int]:
         """How many workers serve, and how many there should be."""
-        return (len(self._board.ready()), self._board.workers) if self._board else (1, 1)
+        most = self._board.workers if self._board else 1
+        return (min(len(self._board.ready()), most) if self._board else 1), most
 
     def save(self) -> None:
         """Writes what this worker has counted where the others find it."""
@@ -84,12 +86,13 @@ class Metrics:
 
     def render(self) -> str:
         """The text that Prometheus reads: the samples of all workers together."""
-        up = self._board.ready() if self._board else [self._row]
+        ready = self._board.ready() if self._board else [self._row]
+        up, expected = {row % self.workers()[1] for row in ready}, self.workers()[1]
         found = {f'tarbox_build_info{{version="{self._version}"}}': 1.0}
-        found |= {f'tarbox_worker_up{{worker="{row}"}}': float(row in up) for row in range(self.workers()[1])}
+        found |= {f'tarbox_worker_up{{worker="{row}"}}': float(row in up) for row in range(expected)}
         files = self._folder.glob("[!.]*.json") if self._folder else ()
         others = [file for file in files if file.stem != str(self._row)]
-        told = [_read(file, not file.stem.isdigit() or int(file.stem) in up) for file in others]
+        told = [_read(file, not file.stem.isdigit() or int(file.stem) in ready) for file in others]
         for part in (self._samples(), *told):
             found |= {key: found.get(key, 0) + value for key, value in part.items()}
         text = ""
@@ -102,7 +105,7 @@ class Metrics:
         with self._lock:
             found = dict(self._counts)
         if self._board:
-            found[f'tarbox_worker_connections{{worker="{self._row}"}}'] = self._board.open[self._row]
+            found[f'tarbox_worker_connections{{worker="{self._name}"}}'] = self._board.open[self._row]
         gauges = {"tarbox_requests_in_flight": self.in_flight, "tarbox_requests_waiting": self.waiting}
         return found | gauges | {"process_resident_memory_bytes": resident_bytes()}
 

@@ -19,8 +19,9 @@ from tarbox.core.errors import NameLookupError, Overloaded, QueryError, TarboxEr
 from tarbox.core.ids import Level, Role
 from tarbox.http.metrics import Metrics
 from tarbox.http.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemReply, problem_of
-from tarbox.http.settings import Bounds
+from tarbox.http.settings import ServerSettings
 from tarbox.http.sparql_routes import SPARQL_BODY, SPARQL_RESULTS, SparqlEndpoint
+from tarbox.http.supervisor import DONE
 from tarbox.query.tree import query_tree
 from tarbox.service.answer_schema import FIGURE_1, MOST_ANSWERS, AnswerReply, AnswerRequest, AnswersRequest
 from tarbox.service.candidates import CandidateList
@@ -29,7 +30,7 @@ from tarbox.service.catalogue import Catalogue, Page
 from tarbox.service.class_expressions import ClassDescription, describe_expression, find_place
 from tarbox.service.dispatcher import Dispatcher
 from tarbox.service.explanations import Support
-from tarbox.service.overview import Overview, overview
+from tarbox.service.overview import FactsVersion, Overview, overview
 from tarbox.service.reasoner import Reasoner
 from tarbox.service.search import SearchResult
 from tarbox.version import __version__
@@ -93,6 +94,13 @@ class SearchReply(BaseModel):
     results: list[SearchResult]
 
 
+class ReloadReply(BaseModel):
+    """`facts` are what is served now; `loading`: it takes longer, and what comes of it is in the log."""
+
+    status: Literal["reloaded", "loading"]
+    facts: FactsVersion | None = None
+
+
 class HealthReply(BaseModel):
     """`degraded`: fewer workers serve than should."""
 
@@ -102,7 +110,7 @@ class HealthReply(BaseModel):
     workers: dict[Literal["up", "expected"], int]
 
 
-def add_routes(app: FastAPI, desk: Dispatcher, bounds: Bounds, metrics: Metrics) -> None:
+def add_routes(app: FastAPI, desk: Dispatcher, settings: ServerSettings, metrics: Metrics) -> None:
     """Every route of the API, with the problems that it may reply besides those that all may."""
 
     def add(method: str, path: str, function: Callable[..., Any], *statuses: int, **more: Any) -> None:
@@ -116,11 +124,8 @@ def add_routes(app: FastAPI, desk: Dispatcher, bounds: Bounds, metrics: Metrics)
             **more,
         )
 
-    api, sparql, json = (
-        Api(desk, bounds, metrics),
-        SparqlEndpoint(desk, bounds),
-        {"dependencies": [Depends(takes_json)]},
-    )
+    api, sparql = Api(desk, settings, metrics), SparqlEndpoint(desk, settings.bounds)
+    json = {"dependencies": [Depends(takes_json)]}
     add("GET", ANSWER_PATH, api.answer, response_model=AnswerReply)
     add("POST", ANSWER_PATH, api.answer_posted, 415, response_model=AnswerReply, **json)
     add("POST", "/api/answers", api.answers, 415, response_model=AnswersReply, **json)
@@ -136,6 +141,7 @@ def add_routes(app: FastAPI, desk: Dispatcher, bounds: Bounds, metrics: Metrics)
     add("GET", "/api/concepts", api.concepts, 404)
     add("GET", "/api/relations", api.relations, 404)
     add("GET", "/api/candidates", api.candidates)
+    add("POST", "/api/reload", api.reload, 403, 409, response_model=ReloadReply)
     add("GET", "/health", api.health, response_model=HealthReply)
     add("GET", "/ready", api.ready, response_model=HealthReply)
     text = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -163,8 +169,8 @@ def _endpoint(desk: Dispatcher, function: Callable[..., Any], finds: bool) -> Ca
     return endpoint
 
 
-def json_reply(content: bytes) -> Response:
-    return Response(content, media_type=JSON_TYPE)
+def json_reply(content: bytes, status: int = 200) -> Response:
+    return Response(content, status, media_type=JSON_TYPE)
 
 
 def takes_json(request: Request) -> None:
@@ -178,7 +184,8 @@ def takes_json(request: Request) -> None:
 class Api:
     """What the routes do. Those that are no coroutines take their time."""
 
-    def __init__(self, desk: Dispatcher, bounds: Bounds, metrics: Metrics) -> None:
+    def __init__(self, desk: Dispatcher, settings: ServerSettings, metrics: Metrics) -> None:
+        bounds, self._has_key = settings.bounds, settings.api_key is not None
         self._desk, self._kb, self._seconds, self._metrics = desk, desk.kb, bounds.seconds, metrics
         self._cards = Catalogue(desk.answerer)
         limits = {name: getattr(bounds, name) for name in ("query", "sparql", "seconds")} | {"k": MOST_ANSWERS}
@@ -274,6 +281,24 @@ class Api:
             raise QueryError("a store predicts nothing: train a model on it, and serve the run")
         query = None if within is None else self._desk.read(within)
         return self._desk.answerer.candidates(relation, query, limit, types, offset)
+
+    async def reload(self, request: Request) -> Response:
+        """Open the run or store anew, which may have changed, and serve that; no request is lost."""
+        if not self._has_key:
+            detail = "Start the server with --api-key or TARBOX_API_KEY to have this route, or send it SIGHUP."
+            return ProblemReply("no-key", detail)
+        ask = getattr(request.state, "reload", None)
+        if ask is None:
+            return ProblemReply("reload", "One process serves here, and no other can take its place: start it again.")
+        try:
+            async with asyncio.timeout(self._seconds * 0.9):
+                said: str = (await ask()).decode()
+        except TimeoutError:
+            return json_reply(to_json(ReloadReply(status="loading")), 202)
+        if not said.startswith(DONE.decode()):
+            return ProblemReply("reload", said[1:])
+        _, version, built = said.split("\n")
+        return json_reply(to_json(ReloadReply(status="reloaded", facts=FactsVersion(version, built))))
 
     async def health(self) -> Response:
         """Say whether this worker does its work, and how many others do."""

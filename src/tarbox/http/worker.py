@@ -31,11 +31,16 @@ from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.http.supervisor import (
     ADOPTED,
     CLOSED,
+    DONE,
     FAILED,
+    GO,
     IDLE,
+    LEFT,
     LOG_FORMAT,
     OPENED,
     READY,
+    RELOAD,
+    RETIRE,  # fmt: skip
     SENDING,
     SLOT,
     WAITING,
@@ -79,8 +84,10 @@ def make_server(app: Guard, settings: ServerSettings) -> Server:
 class Server(uvicorn.Server):
     """Serves the application; connections are looked through ten times a second for those that are late."""
 
+    retiring = False
+
     def __init__(self, app: Guard, settings: ServerSettings) -> None:
-        self.app, self.settings = app, settings
+        self.app, self.settings, self.left = app, settings, set[int]()
 
         def connection(*arguments: Any, **named: Any) -> asyncio.Protocol:
             return Connection(self, *arguments, **named)
@@ -124,7 +131,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, server: Server, *arguments: Any, slot: int = 0, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._owner, self._bounds, self._slot = server, server.settings.bounds, slot
-        self._head = 0
+        self._head, self._begun = 0, False
         self._awaited: float | None = None
         self._stalled: float | None = None
 
@@ -157,10 +164,27 @@ class Connection(HttpToolsProtocol):
             raise httptools.HttpParserError
         super().on_headers_complete()
 
+    def on_message_begin(self) -> None:
+        self._begun = True
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        self._begun = False
+        super().on_message_complete()
+
     def on_response_complete(self) -> None:
         if not self.pipeline:
             self._owner.mark(self._slot, SENDING if self.transport.get_write_buffer_size() else IDLE)
         super().on_response_complete()
+        if self._owner.retiring:
+            self.loop.call_soon(self.leave)
+
+    def leave(self) -> None:
+        """Leaves this to another worker, where nobody waits, and nothing was read of a next request."""
+        waits = self.cycle is not None and not self.cycle.response_complete
+        if not (waits or self._begun or self.transport.is_closing() or self.transport.get_write_buffer_size()):
+            self._owner.left.add(self._slot)
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -198,14 +222,15 @@ class Connection(HttpToolsProtocol):
 
 def main(told: dict[str, Any]) -> None:
     """Serves as the supervisor says, until that is gone or says otherwise."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # they are for the supervisor
+        signal.signal(number, signal.SIG_IGN)
     settings = ServerSettings(**{**told["settings"], "bounds": Bounds(**told["settings"]["bounds"])})
     logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
     listener, channel = (socket.socket(fileno=number) for number in told["descriptors"][:2])
-    board, row = Board(told["descriptors"][2], settings.workers, settings.slots), int(told["row"])
+    place = Board(told["descriptors"][2], settings.workers, settings.slots), int(told["row"])
     try:
         answerer = open_answerer(told["source"])
-        app = create_app(answerer, settings, Metrics(__version__, Path(told["folder"]), row, board))
+        app = create_app(answerer, settings, Metrics(__version__, Path(told["folder"]), *place))
     except TarboxError as error:
         channel.send(FAILED + str(error).encode()[:4_000])
         return
@@ -214,7 +239,7 @@ def main(told: dict[str, Any]) -> None:
     sys.setswitchinterval(SWITCH)
     for each in (channel, listener):  # another worker may have taken the connection already
         each.setblocking(False)
-    Worker(app, settings, (listener, channel), (board, row)).run()
+    Worker(app, settings, (listener, channel), place, told["fresh"]).run()
 
 
 @final
@@ -227,23 +252,48 @@ class Worker(Server):
         settings: ServerSettings,
         sockets: tuple[socket.socket, socket.socket],
         place: tuple[Board, int],
+        fresh: bool,
     ) -> None:
         super().__init__(app, settings)
         self._listener, self._channel = sockets
+        self._serving, self._asking = not fresh, list[asyncio.Future[bytes]]()
         self._board, self._row = place
         self._free = list(range(self._board.slots))
         self._sockets: dict[int, socket.socket] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         await super().startup(sockets=[])
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._listener.fileno(), self._accept)
-        loop.add_reader(self._channel.fileno(), self._hear)
-        self._board.beats[self._row] += 1
+        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._hear)
+        self.lifespan.state["reload"] = self._reload
+        if self._serving:
+            self._begin()
+        kb = self.app.dispatcher.kb
         try:
-            self._channel.send(READY + self.app.dispatcher.kb.title.encode()[:1_000])
+            self._channel.send(READY + "\n".join((kb.title[:1_000], kb.version, kb.built)).encode())
         except OSError:  # the supervisor is gone
             self.should_exit = True
+
+    def _begin(self) -> None:
+        self._serving = True
+        self._board.beats[self._row] += 1
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
+
+    def _retire(self) -> None:
+        self.retiring, self._serving, self._board.beats[self._row] = True, False, 0
+        asyncio.get_running_loop().remove_reader(self._listener.fileno())
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leaves the connections where nobody waits; when all are gone, there is nothing more to do."""
+        for connection in [each for each in self.server_state.connections if isinstance(each, Connection)]:
+            connection.leave()
+        self.should_exit = not self._sockets
+
+    async def _reload(self) -> bytes:
+        """Has the facts read anew, and tells what came of it."""
+        self._asking.append(asyncio.get_running_loop().create_future())
+        self._channel.send(RELOAD)
+        return await self._asking[-1]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         loop = asyncio.get_running_loop()
@@ -255,8 +305,10 @@ class Worker(Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Shows that this process moves; one whose threads are stuck does not say so, and is replaced."""
-        if not self.app.dispatcher.is_stuck():
+        if self._serving and not self.app.dispatcher.is_stuck():
             self._board.beats[self._row] += 1
+        if self.retiring:
+            self._leave()
         if counter % 10 == 0:
             self.app.metrics.save()
         return await super().on_tick(counter)
@@ -271,7 +323,7 @@ class Worker(Server):
         loop.call_later(_POLITE, self._take_what_is_left)
 
     def _take_what_is_left(self) -> None:
-        if self._listener.fileno() >= 0 and not self.should_exit:
+        if self._serving and self._listener.fileno() >= 0 and not self.should_exit:
             self._take()
             asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
 
@@ -280,15 +332,23 @@ class Worker(Server):
             self._open(self._listener.accept()[0], OPENED)
 
     def _hear(self) -> None:
-        """Takes a connection that another worker has left; without a supervisor, there is nothing more to do."""
+        """Takes a connection that another worker has left, and what the supervisor says; without one, there is nothing
+        more to do."""
         try:
-            said, descriptors, *_ = socket.recv_fds(self._channel, 64, 1)
+            said, descriptors, *_ = socket.recv_fds(self._channel, 8_192, 1)
         except BlockingIOError:
             return
         except OSError:
             said, descriptors = b"", []
         if descriptors:
             self._open(socket.socket(fileno=descriptors[0]), ADOPTED)
+        if said[:1] in (DONE, FAILED):
+            for asking in self._asking:
+                if not asking.done():
+                    asking.set_result(said)
+            self._asking.clear()
+        elif said in (GO, RETIRE):
+            self._begin() if said == GO else self._retire()
         if not said:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
             self.should_exit = True
@@ -318,13 +378,16 @@ class Worker(Server):
         self._board.states[self._row, slot] = state
 
     def release(self, slot: int) -> None:
-        """Ends a connection, of which the supervisor has a copy."""
-        with suppress(OSError):
-            self._sockets.pop(slot).shutdown(socket.SHUT_RDWR)
+        """Ends a connection, of which the supervisor has a copy, or leaves it to another worker."""
+        connection = self._sockets.pop(slot)
+        if slot not in self.left:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self._board.open[self._row] -= 1
         self._free.append(slot)
         with suppress(OSError):
-            self._channel.send(SLOT.pack(CLOSED, slot))
+            self._channel.send(SLOT.pack(LEFT if slot in self.left else CLOSED, slot))
+        self.left.discard(slot)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,15 @@ TOP_SHOWN: Final = 10
 
 @final
 @dataclass(frozen=True, slots=True)
+class FactsVersion:
+    """The content hash of the store, and when it was written; both are empty where facts are of no store."""
+
+    version: str
+    built: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What is served. `model` predicts, and has learnt from what `trained_on` says; both are null where answers are
     exact. `relations` and `concepts` are the most frequent ones; `limits` are the server's."""
@@ -26,6 +35,7 @@ class Overview:
     model: str | None
     trained_on: str | None
     version: str
+    facts: FactsVersion
     counts: dict[str, int]
     prefixes: dict[str, str]
     relations: list[CardItem]
@@ -42,6 +52,7 @@ def overview(answerer: Answerer, limits: Mapping[str, float]) -> Overview:
         answerer.model,
         answerer.trained_on,
         __version__,
+        FactsVersion(kb.version, kb.built),
         kb.facts.counts(),
         dict(kb.resolver.prefixes),
         _frequent(kb, Role.RELATION),
