@@ -1,32 +1,43 @@
-"""The application: routes, their errors, and the guard around them."""
+"""The application: routes, their errors, the page and its files from the package, and the guard around them."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import mimetypes
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from tarbox.core.errors import TarboxError
 from tarbox.http.guard import Guard
 from tarbox.http.metrics import Metrics
-from tarbox.http.pages import page_routes
 from tarbox.http.problems import PROBLEM_KINDS, ProblemReply, problem_of
 from tarbox.http.routes import add_routes, short_way
 from tarbox.http.settings import ServerSettings
+from tarbox.query.algebra import Entity
+from tarbox.query.drawing import draw
 from tarbox.service.answering import Answerer, warm_up
 from tarbox.service.dispatcher import Dispatcher
 from tarbox.service.sparql_engine import EngineLimits
 from tarbox.version import __version__
 
+STATIC: Final = Path(str(files("tarbox.http") / "static"))
+CONTENT_TYPES: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css",
+                        ".svg": "image/svg+xml", ".woff2": "font/woff2"}  # fmt: skip
 DESCRIPTION: Final = (
     "Multi-hop questions over an ontology and its knowledge graph, answered with entities and with concepts. "
     "Every error is a problem body (RFC 9457). Where the server has an API key, send it as `X-API-Key` or as a "
@@ -69,7 +80,8 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
     add_routes(app, dispatcher, settings, metrics)
     app.router.routes.extend(page_routes())
     app.openapi = partial(_describe, app.openapi, settings.api_key is not None)  # type: ignore[method-assign]
-    return Guard(short_way(app, dispatcher), settings, (dispatcher, metrics), partial(_allow, app))
+    headers = security_headers(bool(settings.origins))
+    return Guard(short_way(app, dispatcher), settings, (dispatcher, metrics), partial(_allow, app), headers)
 
 
 def _problem_of_request(error: Exception) -> Response:
@@ -105,3 +117,46 @@ def _describe(original: Any, with_key: bool) -> dict[str, Any]:
         schema["components"]["securitySchemes"] = _KEYS
         schema["security"] = [{name: []} for name in _KEYS]
     return schema
+
+
+def page_routes() -> list[BaseRoute]:
+    """A route for each file and folder of the page; `/` is its index.
+
+    One route for all would also match the paths of the API, and hide which methods those take. Media types are our
+    own, whatever the machine's table says.
+    """
+    for suffix, media_type in CONTENT_TYPES.items():
+        mimetypes.add_type(media_type, suffix)
+    served = _Files(directory=STATIC, html=True, check_dir=False)
+    names = sorted(path.name + ("/{file:path}" if path.is_dir() else "") for path in STATIC.glob("[!._]*"))
+    return [Route(f"/{name}", served, methods=["GET", "HEAD"]) for name in ["", *names]]
+
+
+class _Files(StaticFiles):
+    """Static files that a browser asks for anew when they change."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.setdefault("Cache-Control", "no-cache")
+        return response
+
+
+def security_headers(cross_origin: bool) -> dict[bytes, bytes]:
+    """The headers of every reply; `cross_origin` where pages of other sites may read replies. Everything comes from
+    this server only; the one style sheet inside a page is that of drawn queries, by its hash."""
+    found = re.search("<style>(.*?)</style>", draw(Entity("x"), lambda _, name: name), re.DOTALL)
+    style = base64.b64encode(hashlib.sha256((found[1] if found else "").encode()).digest()).decode()
+    return {
+        b"content-security-policy": (
+            f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' data:; "
+            "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
+            "frame-ancestors 'none'"
+        ).encode(),
+        b"x-content-type-options": b"nosniff",
+        b"x-frame-options": b"DENY",
+        b"referrer-policy": b"no-referrer",
+        b"cross-origin-opener-policy": b"same-origin",
+        b"cross-origin-resource-policy": b"cross-origin" if cross_origin else b"same-origin",
+        b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+        b"cache-control": b"no-store",
+    }

@@ -12,7 +12,6 @@ import gzip
 import hmac
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, MutableMapping
 from functools import partial
 from hashlib import blake2b
@@ -23,10 +22,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tarbox.http.metrics import Metrics
-from tarbox.http.pages import security_headers
 from tarbox.http.problems import MISTAKE, PROBLEM_OF, ProblemReply
 from tarbox.http.settings import ServerSettings
 from tarbox.service.dispatcher import Dispatcher
+from tarbox.service.places import Places
 
 PROTECTED: Final = ("/api/", "/sparql", "/metrics")
 TAGGED: Final = ("/api/", "/sparql")
@@ -48,17 +47,25 @@ access = logging.getLogger("tarbox.access")
 
 @final
 class Guard:
-    """The outermost layer of the application; `allow` says which methods an address takes, empty where it is none."""
+    """The outermost layer of the application; `allow` says which methods an address takes, empty where it is none.
+    `headers` go with every reply that does not set them itself."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, behind: tuple[Dispatcher, Metrics], allow: Callable[[Scope], str]
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        behind: tuple[Dispatcher, Metrics],
+        allow: Callable[[Scope], str],
+        headers: dict[bytes, bytes],
     ) -> None:
         self._app, self._settings, self._bounds, self._allow = app, settings, settings.bounds, allow
         self.dispatcher, self.metrics = behind
-        self._hosts, self._places = settings.accepted_hosts(), Places(settings, self.metrics)
+        self._hosts = settings.accepted_hosts()
+        self._places = Places(self._bounds.concurrent, self._bounds.waiting, self._bounds.patience)
+        self.metrics.places = self._places
         kb = self.dispatcher.kb
         facts = {b"x-facts-version": kb.version.encode(), b"x-facts-built": kb.built.encode()} if kb.version else {}
-        self._headers = security_headers(bool(settings.origins)) | facts
+        self._headers = headers | facts
         self._tag = f'W/"{settings.tag}{kb.version[:8]}'
         too_large = f"A request body may have {self._bounds.body:,} bytes."
         self._too_large = partial(ProblemReply, "body-too-large", too_large, _CLOSE)
@@ -197,50 +204,6 @@ async def _pack(headers: dict[bytes, bytes], content: MutableMapping[str, Any]) 
     packed = await asyncio.to_thread(gzip.compress, body, 1) if len(body) > _LARGE else gzip.compress(body, 1)
     content["body"] = packed
     headers |= {b"content-length": str(len(packed)).encode(), b"content-encoding": b"gzip"}
-
-
-@final
-class Places:
-    """The places of requests that are worked on. Who finds none waits, and clients take turns: one that asks much does
-    not keep out one that asks little."""
-
-    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
-        self._bounds, self._metrics = settings.bounds, metrics
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-
-    async def take(self, client: str) -> bool:
-        """Whether there is a place now, or soon; `give_back` returns it."""
-        metrics, bounds = self._metrics, self._bounds
-        if metrics.in_flight < bounds.concurrent:
-            metrics.in_flight += 1
-            return True
-        own = self._queues.get(client, ())
-        if metrics.waiting >= bounds.waiting and len(own) >= bounds.waiting / max(len(self._queues), 1):
-            return False
-        turn = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(client, deque()).append(turn)
-        metrics.waiting += 1
-        try:
-            async with asyncio.timeout(bounds.patience):
-                await turn  # the place is handed over with it
-            return True
-        except TimeoutError:
-            return turn.done() and not turn.cancelled()  # it came at the last moment
-        finally:
-            metrics.waiting -= 1
-
-    def give_back(self) -> None:
-        """Hands the place to the client whose turn it is."""
-        while self._queues:
-            client = next(iter(self._queues))
-            queue = self._queues.pop(client)
-            turn = queue.popleft()
-            if queue:
-                self._queues[client] = queue  # behind the others
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._metrics.in_flight -= 1
 
 
 def _has_key(headers: Headers, key: str) -> bool:

@@ -22,7 +22,6 @@ from tarbox.http.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemReply, prob
 from tarbox.http.settings import ServerSettings
 from tarbox.http.sparql_routes import SPARQL_BODY, SPARQL_RESULTS, SparqlEndpoint
 from tarbox.http.supervisor import DONE
-from tarbox.query.tree import query_tree
 from tarbox.service.answer_schema import FIGURE_1, MOST_ANSWERS, AnswerReply, AnswerRequest, AnswersRequest
 from tarbox.service.candidates import CandidateList
 from tarbox.service.cards import ConceptCard, ConceptList, EntityCard, RelationCard, RelationList
@@ -30,7 +29,7 @@ from tarbox.service.catalogue import Catalogue, Page
 from tarbox.service.class_expressions import ClassDescription, describe_expression, find_place
 from tarbox.service.dispatcher import Dispatcher
 from tarbox.service.explanations import Support
-from tarbox.service.overview import FactsVersion, Overview, overview
+from tarbox.service.overview import Drawing, FactsVersion, Overview, draw_query, overview
 from tarbox.service.reasoner import Reasoner
 from tarbox.service.search import SearchResult
 from tarbox.version import __version__
@@ -73,19 +72,6 @@ class AnswersReply(BaseModel):
     """For each question its answers, or what is wrong with it."""
 
     answers: list[AnswerReply | Problem]
-
-
-class DrawingReply(BaseModel):
-    """A query as a picture (one SVG element), in English, in Manchester syntax with short names, and as a tree.
-
-    A node of the tree has a `kind`: `entity` and `concept` have `iri` and `label`, `some` has `relation`, `inverse` and
-    `operand`, `and` and `or` have `operands`, `not` has `operand`, `text` is anything else, in Manchester syntax.
-    """
-
-    svg: str
-    english: str
-    canonical: str
-    tree: dict[str, Any]
 
 
 class SearchReply(BaseModel):
@@ -218,11 +204,9 @@ class Api:
         """Show the facts that carry one answer."""
         return self._desk.answerer.explain(self._desk.read(query), answer, level.role)
 
-    def drawing(self, query: Text) -> DrawingReply:
+    def drawing(self, query: Text) -> Drawing:
         """Draw a query and say it in English; a wrong one gives the place of the mistake."""
-        kb, tree = self._kb, self._desk.read(query)
-        words = query_tree(tree, kb.resolver.write, kb.resolver.show)
-        return DrawingReply(svg=kb.draw(tree), english=kb.describe(tree), canonical=kb.render(tree), tree=words)
+        return draw_query(self._kb, self._desk.read(query))
 
     def knowledge_base(self) -> Overview:
         """Describe the knowledge base, with example questions that have answers."""

@@ -13,7 +13,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
@@ -22,30 +22,13 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tarbox.core.errors import ConfigError, TarboxError
+from tarbox.core.errors import TarboxError
+from tarbox.http import supervisor
 from tarbox.http.app import create_app
 from tarbox.http.guard import Guard
 from tarbox.http.metrics import Metrics
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import Bounds, ServerSettings
-from tarbox.http.supervisor import (
-    ADOPTED,
-    CLOSED,
-    DONE,
-    FAILED,
-    GO,
-    IDLE,
-    LEFT,
-    LOG_FORMAT,
-    OPENED,
-    READY,
-    RELOAD,
-    RETIRE,  # fmt: skip
-    SENDING,
-    SLOT,
-    WAITING,
-    Board,
-)
 from tarbox.service.answering import open_answerer
 from tarbox.version import __version__
 
@@ -55,30 +38,8 @@ SWITCH: Final = 0.0005
 """Seconds after which the thread that answers lets the one that talks to clients go on; Python's own are ten times."""
 _POLITE: Final = 0.002
 """Seconds that a worker leaves a new connection to those with fewer."""
-
-
-def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
-    """A socket that listens already: clients that come while the server starts wait instead of failing."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=backlog)
-    except OSError as error:
-        advice = "Take another port with --port, or 0 for any that is free."
-        raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
-
-
-def serve_here(source: Path, settings: ServerSettings, listener: socket.socket, report: Callable[[str], None]) -> None:
-    """Serves in this process, until it is told to stop."""
-    answerer = open_answerer(source)
-    server = make_server(create_app(answerer, settings), settings)
-    report(answerer.kb.title)
-    with suppress(KeyboardInterrupt):
-        server.run(sockets=[listener])
-
-
-def make_server(app: Guard, settings: ServerSettings) -> Server:
-    """A server in this process: `run()` serves until SIGINT or SIGTERM, then finishes what it has begun."""
-    return Server(app, settings)
+Sockets = tuple[socket.socket, socket.socket]
+Place = tuple[supervisor.Board, int]
 
 
 class Server(uvicorn.Server):
@@ -144,7 +105,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        self._owner.mark(self._slot, WAITING)
+        self._owner.mark(self._slot, supervisor.WAITING)
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:  # a head is complete
             self._head, self._awaited = 0, None
@@ -174,7 +135,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if not self.pipeline:
-            self._owner.mark(self._slot, SENDING if self.transport.get_write_buffer_size() else IDLE)
+            is_sent = not self.transport.get_write_buffer_size()
+            self._owner.mark(self._slot, supervisor.IDLE if is_sent else supervisor.SENDING)
         super().on_response_complete()
         if self._owner.retiring:
             self.loop.call_soon(self.leave)
@@ -225,14 +187,14 @@ def main(told: dict[str, Any]) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):  # they are for the supervisor
         signal.signal(number, signal.SIG_IGN)
     settings = ServerSettings(**{**told["settings"], "bounds": Bounds(**told["settings"]["bounds"])})
-    logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
+    logging.basicConfig(level=settings.log_level.upper(), format=supervisor.LOG_FORMAT)
     listener, channel = (socket.socket(fileno=number) for number in told["descriptors"][:2])
-    place = Board(told["descriptors"][2], settings.workers, settings.slots), int(told["row"])
+    place = supervisor.Board(told["descriptors"][2], settings.workers, settings.slots), int(told["row"])
     try:
         answerer = open_answerer(told["source"])
         app = create_app(answerer, settings, Metrics(__version__, Path(told["folder"]), *place))
     except TarboxError as error:
-        channel.send(FAILED + str(error).encode()[:4_000])
+        channel.send(supervisor.FAILED + str(error).encode()[:4_000])
         return
     gc.collect()
     gc.freeze()  # what is loaded stays: no need to look through it again and again
@@ -246,14 +208,7 @@ def main(told: dict[str, Any]) -> None:
 class Worker(Server):
     """A server that accepts by itself, in fair shares with the other workers."""
 
-    def __init__(
-        self,
-        app: Guard,
-        settings: ServerSettings,
-        sockets: tuple[socket.socket, socket.socket],
-        place: tuple[Board, int],
-        fresh: bool,
-    ) -> None:
+    def __init__(self, app: Guard, settings: ServerSettings, sockets: Sockets, place: Place, fresh: bool) -> None:
         super().__init__(app, settings)
         self._listener, self._channel = sockets
         self._serving, self._asking = not fresh, list[asyncio.Future[bytes]]()
@@ -269,7 +224,7 @@ class Worker(Server):
             self._begin()
         kb = self.app.dispatcher.kb
         try:
-            self._channel.send(READY + "\n".join((kb.title[:1_000], kb.version, kb.built)).encode())
+            self._channel.send(supervisor.READY + "\n".join((kb.title[:1_000], kb.version, kb.built)).encode())
         except OSError:  # the supervisor is gone
             self.should_exit = True
 
@@ -292,7 +247,7 @@ class Worker(Server):
     async def _reload(self) -> bytes:
         """Has the facts read anew, and tells what came of it."""
         self._asking.append(asyncio.get_running_loop().create_future())
-        self._channel.send(RELOAD)
+        self._channel.send(supervisor.RELOAD)
         return await self._asking[-1]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
@@ -313,23 +268,19 @@ class Worker(Server):
             self.app.metrics.save()
         return await super().on_tick(counter)
 
-    def _accept(self) -> None:
-        """Takes a connection; where others have fewer, only what they leave."""
-        loop, open_ = asyncio.get_running_loop(), self._board.open
-        if open_[self._row] <= min(open_[row] for row in self._board.ready()):
-            self._take()
+    def _accept(self, waited: bool = False) -> None:
+        """Takes a connection; where others have fewer, only what they leave for a moment."""
+        loop, open_, listener = asyncio.get_running_loop(), self._board.open, self._listener.fileno()
+        if not self._serving or self.should_exit:
             return
-        loop.remove_reader(self._listener.fileno())
-        loop.call_later(_POLITE, self._take_what_is_left)
-
-    def _take_what_is_left(self) -> None:
-        if self._serving and self._listener.fileno() >= 0 and not self.should_exit:
-            self._take()
-            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
-
-    def _take(self) -> None:
-        with suppress(OSError):
-            self._open(self._listener.accept()[0], OPENED)
+        if not waited and open_[self._row] > min(open_[row] for row in self._board.ready()):
+            loop.remove_reader(listener)
+            loop.call_later(_POLITE, self._accept, True)
+            return
+        with suppress(OSError):  # another has taken it
+            self._open(self._listener.accept()[0], supervisor.OPENED)
+        if waited:
+            loop.add_reader(listener, self._accept)
 
     def _hear(self) -> None:
         """Takes a connection that another worker has left, and what the supervisor says; without one, there is nothing
@@ -341,14 +292,14 @@ class Worker(Server):
         except OSError:
             said, descriptors = b"", []
         if descriptors:
-            self._open(socket.socket(fileno=descriptors[0]), ADOPTED)
-        if said[:1] in (DONE, FAILED):
+            self._open(socket.socket(fileno=descriptors[0]), supervisor.ADOPTED)
+        if said[:1] in (supervisor.DONE, supervisor.FAILED):
             for asking in self._asking:
                 if not asking.done():
                     asking.set_result(said)
             self._asking.clear()
-        elif said in (GO, RETIRE):
-            self._begin() if said == GO else self._retire()
+        elif said in (supervisor.GO, supervisor.RETIRE):
+            self._begin() if said == supervisor.GO else self._retire()
         if not said:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
             self.should_exit = True
@@ -359,11 +310,11 @@ class Worker(Server):
             return
         connection.setblocking(False)
         slot = self._free.pop()
-        self.mark(slot, IDLE)
+        self.mark(slot, supervisor.IDLE)
         self._board.open[self._row] += 1
         self._sockets[slot] = connection
         with suppress(OSError):  # the supervisor does not listen: it will not miss what it does not have
-            socket.send_fds(self._channel, [SLOT.pack(kind, slot)], [connection.fileno()])
+            socket.send_fds(self._channel, [supervisor.SLOT.pack(kind, slot)], [connection.fileno()])
 
         def connect() -> Connection:
             shared = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
@@ -386,7 +337,7 @@ class Worker(Server):
         self._board.open[self._row] -= 1
         self._free.append(slot)
         with suppress(OSError):
-            self._channel.send(SLOT.pack(LEFT if slot in self.left else CLOSED, slot))
+            self._channel.send(supervisor.SLOT.pack(supervisor.LEFT if slot in self.left else supervisor.CLOSED, slot))
         self.left.discard(slot)
 
 

@@ -1,4 +1,4 @@
-"""What a knowledge base is about, at a glance."""
+"""What a knowledge base is about, at a glance; and so a query."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from tarbox.core.ids import Role
+from tarbox.query.algebra import Query
+from tarbox.query.tree import Tree, query_tree
 from tarbox.service.answering import Answerer
 from tarbox.service.cards import CardItem
 from tarbox.service.examples import Example, examples
@@ -42,6 +44,27 @@ class Overview:
     concepts: list[CardItem]
     examples: list[Example]
     limits: Mapping[str, float]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A query as a picture (one SVG element), in English, in Manchester syntax with short names, and as a tree.
+
+    A node of the tree has a `kind`: `entity` and `concept` have `iri` and `label`, `some` has `relation`, `inverse` and
+    `operand`, `and` and `or` have `operands`, `not` has `operand`, `text` is anything else, in Manchester syntax.
+    """
+
+    svg: str
+    english: str
+    canonical: str
+    tree: Tree
+
+
+def draw_query(kb: KnowledgeBase, query: Query) -> Drawing:
+    """A query in every form that people read."""
+    tree = query_tree(query, kb.resolver.write, kb.resolver.show)
+    return Drawing(kb.draw(query), kb.describe(query), kb.render(query), tree)
 
 
 def overview(answerer: Answerer, limits: Mapping[str, float]) -> Overview:
