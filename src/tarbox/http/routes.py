@@ -127,7 +127,8 @@ def add_routes(app: FastAPI, desk: Dispatcher, settings: ServerSettings, metrics
     add("GET", "/api/concepts", api.concepts, 404)
     add("GET", "/api/relations", api.relations, 404)
     add("GET", "/api/candidates", api.candidates)
-    add("POST", "/api/reload", api.reload, 403, 409, response_model=ReloadReply)
+    later: dict[int, Any] = {202: {"model": ReloadReply}}
+    add("POST", "/api/reload", api.reload, 403, 409, response_model=ReloadReply, responses=later)
     add("GET", "/health", api.health, response_model=HealthReply)
     add("GET", "/ready", api.ready, response_model=HealthReply)
     text = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
