@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from tarbox.http.app import create_app
-from tarbox.http.server import bind, make_server
 from tarbox.http.settings import ServerSettings
+from tarbox.http.supervisor import bind
+from tarbox.http.worker import Server
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
 from tarbox.kb.reasoning.inference import InferenceMode
@@ -59,7 +60,7 @@ def serve(answerer: Answerer) -> Serve:
     @contextmanager
     def serving(settings: ServerSettings | None = None, by: Answerer | None = None) -> Iterator[str]:
         chosen = settings or ServerSettings(port=0)
-        server = make_server(create_app(by or answerer, chosen), chosen)
+        server = Server(create_app(by or answerer, chosen), chosen)
         listener = bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

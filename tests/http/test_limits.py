@@ -16,15 +16,14 @@ import httpx
 import pytest
 
 from tarbox.core.ids import Role
-from tarbox.http.dispatcher import THREADS
-from tarbox.http.guard import Places
-from tarbox.http.metrics import Metrics
 from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.query.algebra import Query
 from tarbox.service.answering import Question
 from tarbox.service.answers import AnswerCounts, Answers, EntityAnswer
+from tarbox.service.dispatcher import THREADS
 from tarbox.service.explanations import Support
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.places import Places
 
 
 class Waiting:
@@ -128,7 +127,7 @@ def test_above_the_limit_requests_wait_for_a_place(serve, waiting: Waiting) -> N
 
 def test_clients_take_turns() -> None:
     async def ask() -> list[str]:
-        places, served = Places(ServerSettings(bounds=Bounds(concurrent=1, waiting=4)), Metrics("0")), list[str]()
+        places, served = Places(1, 4, 3.0), list[str]()
 
         async def client(name: str) -> None:
             if await places.take(name):

@@ -20,6 +20,7 @@ OPERATIONS = [
     ("/api/answers", "post"),
     ("/ready", "get"),
     ("/api/candidates", "get"),
+    ("/api/reload", "post"),
     ("/api/explain", "get"),
     ("/api/drawing", "get"),
     ("/api/search", "get"),
@@ -36,7 +37,13 @@ OPERATIONS = [
     ("/sparql", "get"),
     ("/sparql", "post"),
 ]
-SILENT = {"/api/kb", "/health", "/metrics", "/ready"}  # nothing can be wrong with a request that says nothing
+SILENT = {
+    "/api/kb",
+    "/api/reload",
+    "/health",
+    "/metrics",
+    "/ready",
+}  # nothing can be wrong with a request that says nothing
 CASES = [
     (path, method, mode)
     for path, method in OPERATIONS

@@ -163,17 +163,15 @@ def test_a_page_of_equivalent_concepts() -> None:
 
 
 def test_wrong_questions_do_not_spoil_the_right_ones(answerer: Answerer, kb: KnowledgeBase) -> None:
-    from tarbox.http.dispatcher import Dispatcher
-    from tarbox.http.metrics import Metrics
-    from tarbox.http.replies import Asked
-    from tarbox.http.schemas import AnswerRequest
-    from tarbox.http.settings import Bounds
+    from tarbox.service.answer_schema import AnswerRequest
+    from tarbox.service.dispatcher import Asked, Dispatcher
+    from tarbox.service.sparql_engine import EngineLimits
 
-    dispatcher = Dispatcher(answerer, Bounds(), Metrics("0"))
+    dispatcher = Dispatcher(answerer, EngineLimits(), (20_000, 8_000), lambda _: None)
     nowhere = kb.parse("SELECT ?x { ?x a <urn:nothing> }", sparql=True)
     asked = [("Person", None), ("Persn", None), ("x", nowhere)]
     batch = [Asked(AnswerRequest.model_validate({"query": text, "k": 1}), query, 0.0) for text, query in asked]
-    found = dispatcher.replies.answer_batch(batch)
+    found = dispatcher.answer_batch(batch)
     assert [type(outcome).__name__ for outcome in found] == ["bytes", "QuerySyntaxError", "UnknownName"]
     dispatcher.close()
     assert Question(nowhere, 1) == Question(nowhere, 1)

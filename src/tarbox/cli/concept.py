@@ -14,10 +14,8 @@ from tarbox.core.errors import NameLookupError
 from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
-    from tarbox.core.ids import Role
     from tarbox.service.answers import EntityAnswer
-    from tarbox.service.class_expressions import ClassDescription
-    from tarbox.service.collections import Thing
+    from tarbox.service.class_expressions import ClassDescription, PlacedItem
     from tarbox.service.knowledge_base import KnowledgeBase
 
 _LISTS: Final = {
@@ -72,12 +70,12 @@ def _show_place(kb: KnowledgeBase, expression: str, k: int | None, min_degree: f
 
     found = describe_expression(kb, expression, k, min_degree)
     if form == "json":
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(asdict(found), ensure_ascii=False, indent=2))
     elif form == "tsv":
         typer.echo("list\tiri\tlabel\tdegree")
         for key in (*_LISTS, "instances"):
             for thing in getattr(found, key):
-                typer.echo(f"{key}\t{thing.iri}\t{thing.label}\t{getattr(thing, 'degree', 1.0):.6g}")
+                typer.echo(f"{key}\t{thing.iri}\t{thing.label}\t{thing.degree:.6g}")
     else:
         _print_place(kb, found, k)
 
@@ -86,44 +84,38 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
     from rich.console import Console
     from rich.text import Text
 
-    from tarbox.core.ids import Role
-
     console = Console(highlight=False, markup=False)
     console.print(Text(found.expression))
     console.print(Text(kb.describe(found.expression), style="italic"))
     if not found.satisfiable:
         console.print("Nothing can be in it: that would contradict the axioms. So it is below every class.")
-    _print_classes(kb, found, k, _LISTS if found.satisfiable else dict(list(_LISTS.items())[:1]))
-    _print_list(kb, Role.ENTITY, ("instance", "instances"), found.instances[:k], found.instance_count)
+    _print_classes(found, k, _LISTS if found.satisfiable else dict(list(_LISTS.items())[:1]))
+    _print_list(("instance", "instances"), found.instances[:k], found.instance_count)
     if not found.reasoned:
         more = "; to reason with its axioms, pip install 'tarbox[owl]'" if kb.axioms() else ""
         console.print(Text(f"By the hierarchy of {kb.title} and the links between its classes{more}.", style="dim"))
 
 
-def _print_classes(kb: KnowledgeBase, found: ClassDescription, k: int | None, keys: Iterable[str]) -> None:
+def _print_classes(found: ClassDescription, k: int | None, keys: Iterable[str]) -> None:
     """Lists of classes; a store predicts none."""
-    from tarbox.core.ids import Role
-
     for key in keys:
         things = getattr(found, key)
         if things or not key.startswith("predicted"):
-            _print_list(kb, Role.CONCEPT, _LISTS[key], things[:k], len(things))
+            _print_list(_LISTS[key], things[:k], len(things))
 
 
-def _print_list(
-    kb: KnowledgeBase, role: Role, titles: tuple[str, str], shown: Sequence[Thing | EntityAnswer], count: int
-) -> None:
+def _print_list(titles: tuple[str, str], shown: Sequence[PlacedItem], count: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from tarbox.service.answers import PREDICTED, EntityAnswer
+    from tarbox.service.answers import PREDICTED
 
     console = Console(highlight=False, markup=False)
     number = f"{len(shown):,} of {count:,}" if len(shown) < count else f"{count:,}" if count else "no"
     console.print(Text(f"{number} {titles[count != 1]}", style="bold"))
     for thing in shown:
-        degree = f"{thing.degree:.3f}  " if isinstance(thing, EntityAnswer) and thing.status == PREDICTED else ""
-        console.print(f"  {degree}{_written(kb, role, thing)}")
+        degree = f"{thing.degree:.3f}  " if thing.status == PREDICTED else ""
+        console.print(f"  {degree}{_written(thing.name, thing.label)}")
 
 
 def _show_members(run: Path, name: str, k: int | None, min_degree: float, device: str, form: str) -> None:
@@ -141,7 +133,7 @@ def _show_members(run: Path, name: str, k: int | None, min_degree: float, device
     place = describe_expression(reasoner.kb, thing.iri, k, min_degree)
     if form == "json":
         content = {"iri": thing.iri, "label": thing.label, "members": [asdict(member) for member in members]}
-        content |= {key: value for key, value in place.to_json().items() if key in _LISTS}
+        content |= {key: value for key, value in asdict(place).items() if key in _LISTS}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
     elif form == "tsv":
         typer.echo("iri\tlabel\tdegree\tstatus")
@@ -149,15 +141,12 @@ def _show_members(run: Path, name: str, k: int | None, min_degree: float, device
             typer.echo(f"{member.iri}\t{member.label}\t{member.degree:.6g}\t{member.status}")
     else:
         _print_table(reasoner.kb, thing.label, members)
-        _print_classes(reasoner.kb, place, k, _AROUND)
+        _print_classes(place, k, _AROUND)
 
 
-def _written(kb: KnowledgeBase, role: Role, thing: Thing | EntityAnswer) -> str:
+def _written(name: str, label: str) -> str:
     """As a query says it, and the label where that says more."""
-    from tarbox.kb.terms import from_ntriples
-
-    written = kb.resolver.write(role, from_ntriples(thing.iri))
-    return written if written.strip("'") == thing.label else f"{written} ! {thing.label}"
+    return name if name.strip("'") == label else f"{name} ! {label}"
 
 
 def _print_table(kb: KnowledgeBase, label: str, members: Sequence[EntityAnswer]) -> None:
@@ -165,10 +154,12 @@ def _print_table(kb: KnowledgeBase, label: str, members: Sequence[EntityAnswer])
     from rich.table import Table
 
     from tarbox.core.ids import Role
+    from tarbox.kb.terms import from_ntriples
 
     table = Table(title=f"members of {label}", title_justify="left", title_style="bold", box=None, header_style="dim")
     for column in ("entity", "degree", "status"):
         table.add_column(column, justify="right" if column == "degree" else "left")
     for member in members:
-        table.add_row(_written(kb, Role.ENTITY, member), f"{member.degree:.3f}", member.status)
+        name = kb.resolver.write(Role.ENTITY, from_ntriples(member.iri))
+        table.add_row(_written(name, member.label), f"{member.degree:.3f}", member.status)
     Console(highlight=False, markup=False).print(table)

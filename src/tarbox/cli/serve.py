@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,8 +64,7 @@ def usable_processors() -> int:
 
 def run(source: Path, settings: ServerSettings) -> None:
     """Serve until the process is told to stop."""
-    from tarbox.http.server import bind, serve_here
-    from tarbox.http.supervisor import LOG_FORMAT, Supervisor
+    from tarbox.http.supervisor import LOG_FORMAT, Supervisor, bind
 
     logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
     listener = bind(settings.host, settings.port)
@@ -78,4 +78,11 @@ def run(source: Path, settings: ServerSettings) -> None:
         if sys.platform == "linux":
             Supervisor(source, settings, listener, report).run()
         else:  # connections cannot be shared: one process, which nobody watches
-            serve_here(source, settings, listener, report)
+            from tarbox.http.app import create_app
+            from tarbox.http.worker import Server
+            from tarbox.service.answering import open_answerer
+
+            server = Server(create_app(answerer := open_answerer(source), settings), settings)
+            report(answerer.kb.title)
+            with suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])

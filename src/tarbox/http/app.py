@@ -1,59 +1,72 @@
-"""The application: routes, their errors, and the guard around them."""
+"""The application: routes, their errors, the page and its files from the package, and the guard around them."""
 
 from __future__ import annotations
 
-import asyncio
+import base64
+import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+import mimetypes
+import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
-from tarbox.core.errors import Overloaded, TarboxError
-from tarbox.http.candidate_routes import candidate_routes
-from tarbox.http.catalogue_routes import catalogue
-from tarbox.http.dispatcher import Dispatcher
+from tarbox.core.errors import TarboxError
 from tarbox.http.guard import Guard
-from tarbox.http.methods import Methods
-from tarbox.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from tarbox.http.metrics import Metrics
-from tarbox.http.pages import page_routes, security_headers
-from tarbox.http.problems import PROBLEM_KINDS, Refusal, problem, problem_of
-from tarbox.http.routes import ShortWay, api, failures, json_reply
-from tarbox.http.schemas import AnswerRequest, HealthReply
+from tarbox.http.problems import PROBLEM_KINDS, ProblemReply, problem_of
+from tarbox.http.routes import add_routes, short_way
 from tarbox.http.settings import ServerSettings
-from tarbox.http.sparql_routes import sparql
+from tarbox.query.algebra import Entity
+from tarbox.query.drawing import draw
 from tarbox.service.answering import Answerer, warm_up
+from tarbox.service.dispatcher import Dispatcher
+from tarbox.service.sparql_engine import EngineLimits
 from tarbox.version import __version__
 
+STATIC: Final = Path(str(files("tarbox.http") / "static"))
+CONTENT_TYPES: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css",
+                        ".svg": "image/svg+xml", ".woff2": "font/woff2"}  # fmt: skip
 DESCRIPTION: Final = (
     "Multi-hop questions over an ontology and its knowledge graph, answered with entities and with concepts. "
     "Every error is a problem body (RFC 9457). Where the server has an API key, send it as `X-API-Key` or as a "
     "bearer token."
 )
-READY_IN: Final = 2.0
-"""Seconds in which a server that is ready answers."""
 _BY_STATUS: Final = {400: "json", 404: "not-found", 405: "method", 413: "body-too-large", 415: "media-type"}
-
-
-ROUTERS: Final[Sequence[Callable[[Dispatcher], APIRouter]]] = (api, catalogue, candidate_routes, sparql)
-"""The routes of the API; a module with more of them adds its own here."""
+_KEYS: Final = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+}
 
 
 def create_app(answerer: Answerer, settings: ServerSettings | None = None, metrics: Metrics | None = None) -> Guard:
     """The whole application over one answerer, warmed up and ready to be served."""
     settings = settings or ServerSettings()
     warm_up(answerer)
-    dispatcher = Dispatcher(answerer, settings.bounds, metrics or Metrics(__version__))
+    bounds, metrics = settings.bounds, metrics or Metrics(__version__)
+    limits = EngineLimits(bounds.seconds, bounds.memory, bounds.result)
+    dispatcher = Dispatcher(answerer, limits, (bounds.query, bounds.sparql), metrics.note_batch)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         dispatcher.close()
+
+    async def on_error(_: Request, error: Exception) -> Response:
+        if isinstance(error, TarboxError):
+            return problem_of(error, answerer.kb.title)
+        return _problem_of_request(error)
 
     app = FastAPI(
         title="tarbox",
@@ -62,117 +75,88 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        exception_handlers=dict.fromkeys((TarboxError, RequestValidationError, HTTPException), on_error),
     )
-    routers = [make_router(dispatcher) for make_router in ROUTERS]
-    for router in routers:
-        app.include_router(router)
-    _add_operations(app, dispatcher)
-    _add_problems(app, dispatcher.kb.title)
-    _describe(app, with_key=settings.api_key is not None)
+    add_routes(app, dispatcher, settings, metrics)
     app.router.routes.extend(page_routes())
-    routes = [*app.routes, *(route for router in routers for route in router.routes)]
+    app.openapi = partial(_describe, app.openapi, settings.api_key is not None)  # type: ignore[method-assign]
     headers = security_headers(bool(settings.origins))
-    return Guard(ShortWay(Methods(app, routes), dispatcher), settings, dispatcher, headers)
+    return Guard(short_way(app, dispatcher), settings, (dispatcher, metrics), partial(_allow, app), headers)
 
 
-def _add_operations(app: FastAPI, dispatcher: Dispatcher) -> None:
-    """The routes for those who run the server."""
-    busy = "It does not answer in time. Ask again soon.", {"Retry-After": "1"}
-
-    def told(status: str) -> Response:
-        up, expected = dispatcher.metrics.workers()
-        content = {"status": status if up >= expected else "degraded", "title": dispatcher.kb.title}
-        return json_reply(content | {"version": __version__, "workers": {"up": up, "expected": expected}})
-
-    @app.get("/health", response_model=HealthReply, responses=failures(), operation_id="health")
-    async def health() -> Response:
-        """Say whether this worker does its work, and how many others do."""
-        return problem("busy", *busy) if dispatcher.is_stuck() else told("ok")
-
-    @app.get("/ready", response_model=HealthReply, responses=failures(), operation_id="ready")
-    async def ready() -> Response:
-        """Ask a question, and say whether it was answered in time."""
-        try:
-            async with asyncio.timeout(min(dispatcher.bounds.seconds, READY_IN)):
-                await dispatcher.answer(AnswerRequest.model_validate({"query": "owl:Thing", "k": 1}))
-        except (TimeoutError, Overloaded):
-            return problem("busy", *busy)
-        return told("ok")
-
-    text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-
-    @app.get("/metrics", responses={**text, **failures()}, response_class=Response, operation_id="metrics")
-    async def show_metrics() -> Response:
-        """Counts and times of all workers, for Prometheus."""
-        return Response(dispatcher.metrics.render(), media_type=METRICS_TYPE)
-
-
-def _add_problems(app: FastAPI, title: str) -> None:
-    """Every error becomes a problem body."""
-
-    async def on_tarbox_error(_: Request, error: Exception) -> Response:
-        assert isinstance(error, TarboxError)
-        return problem_of(error, title)
-
-    async def on_invalid(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        if isinstance(error.__cause__, json.JSONDecodeError):
-            return problem("json", _misread(error.__cause__))
-        return problem("parameter", "; ".join(map(_fault, error.errors()[:5])))
-
-    async def on_refusal(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Refusal)
-        return error.reply
-
-    async def on_http_error(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
+def _problem_of_request(error: Exception) -> Response:
+    """What the framework finds wrong with a request."""
+    if isinstance(error, HTTPException):
         kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
-        return problem(kind, PROBLEM_KINDS[kind][1] + ".", dict(error.headers or {}))
-
-    async def on_failure(_: Request, __: Exception) -> Response:
-        return problem("internal", "The server could not answer; its log says why.")
-
-    app.add_exception_handler(TarboxError, on_tarbox_error)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(Refusal, on_refusal)
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(Exception, on_failure)
+        detail = error.detail if kind == "media-type" else PROBLEM_KINDS[kind][1] + "."
+        return ProblemReply(kind, detail, error.headers)
+    if isinstance(wrong := error.__cause__, json.JSONDecodeError):
+        said = f"{wrong.msg.removesuffix(' at')} at line {wrong.lineno}, column {wrong.colno}"
+        return ProblemReply("json", f"The body is not JSON: {said}.")
+    assert isinstance(error, RequestValidationError)
+    faults = [(".".join(map(str, each["loc"][1:])) or each["loc"][0], each["msg"]) for each in error.errors()[:5]]
+    return ProblemReply("parameter", "; ".join(f"{where}: {what}" for where, what in faults))
 
 
-def _misread(error: json.JSONDecodeError) -> str:
-    return f"The body is not JSON: {error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}."
+def _allow(app: FastAPI, scope: Scope) -> str:
+    """The methods of all routes for an address; empty where there is none."""
+    matching = [each for each in app.routes if each.matches(scope)[0] is not Match.NONE]
+    found = {method for each in matching for method in getattr(each, "methods", None) or ()}
+    found |= {"GET", "POST"} if scope["path"] == "*" else set()
+    found |= {"HEAD"} if "GET" in found else set()
+    return ", ".join(sorted(found | {"OPTIONS"})) if found else ""
 
 
-def _fault(fault: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in fault["loc"][1:]) or str(fault["loc"][0])
-    return f"{where}: {fault['msg']}"
+def _describe(original: Any, with_key: bool) -> dict[str, Any]:
+    """The OpenAPI description says what this server replies: no 422, and the key if any."""
+    schema: dict[str, Any] = original()
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+    if with_key:
+        schema["components"]["securitySchemes"] = _KEYS
+        schema["security"] = [{name: []} for name in _KEYS]
+    return schema
 
 
-def _describe(app: FastAPI, with_key: bool) -> None:
-    """The OpenAPI description says what this server replies: no 422, problems by their own type, the key if any."""
-    original = app.openapi
+def page_routes() -> list[BaseRoute]:
+    """A route for each file and folder of the page; `/` is its index.
 
-    def described() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            schema = original()
-            for operations in schema["paths"].values():
-                for operation in operations.values():
-                    operation["responses"].pop("422", None)
-                    for status, response in operation["responses"].items():
-                        if int(status) >= 400:
-                            response["content"].pop("application/json", None)
-                            response["content"] = {"application/problem+json": _PROBLEM_SCHEMA}
-            if with_key:
-                schema["components"]["securitySchemes"] = _KEYS
-                schema["security"] = [{"key": []}, {"bearer": []}]
-            app.openapi_schema = schema
-        return app.openapi_schema
-
-    app.openapi = described  # type: ignore[method-assign]
+    One route for all would also match the paths of the API, and hide which methods those take. Media types are our
+    own, whatever the machine's table says.
+    """
+    for suffix, media_type in CONTENT_TYPES.items():
+        mimetypes.add_type(media_type, suffix)
+    served = _Files(directory=STATIC, html=True, check_dir=False)
+    names = sorted(path.name + ("/{file:path}" if path.is_dir() else "") for path in STATIC.glob("[!._]*"))
+    return [Route(f"/{name}", served, methods=["GET", "HEAD"]) for name in ["", *names]]
 
 
-_PROBLEM_SCHEMA: Final = {"schema": {"$ref": "#/components/schemas/Problem"}}
-_KEYS: Final = {
-    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    "bearer": {"type": "http", "scheme": "bearer"},
-}
+class _Files(StaticFiles):
+    """Static files that a browser asks for anew when they change."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.setdefault("Cache-Control", "no-cache")
+        return response
+
+
+def security_headers(cross_origin: bool) -> dict[bytes, bytes]:
+    """The headers of every reply; `cross_origin` where pages of other sites may read replies. Everything comes from
+    this server only; the one style sheet inside a page is that of drawn queries, by its hash."""
+    found = re.search("<style>(.*?)</style>", draw(Entity("x"), lambda _, name: name), re.DOTALL)
+    style = base64.b64encode(hashlib.sha256((found[1] if found else "").encode()).digest()).decode()
+    return {
+        b"content-security-policy": (
+            f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' data:; "
+            "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
+            "frame-ancestors 'none'"
+        ).encode(),
+        b"x-content-type-options": b"nosniff",
+        b"x-frame-options": b"DENY",
+        b"referrer-policy": b"no-referrer",
+        b"cross-origin-opener-policy": b"same-origin",
+        b"cross-origin-resource-policy": b"cross-origin" if cross_origin else b"same-origin",
+        b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+        b"cache-control": b"no-store",
+    }

@@ -7,15 +7,19 @@ A worker that takes the place of another goes on from its counts.
 from __future__ import annotations
 
 import json
+import os
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from tarbox.http.board import Board
+if TYPE_CHECKING:
+    from tarbox.http.supervisor import Board
+    from tarbox.service.places import Places
 
-METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 _FAMILIES: Final = {
@@ -32,12 +36,12 @@ _FAMILIES: Final = {
     "tarbox_batch_size": ("histogram", "Questions answered in one call."),
     "process_resident_memory_bytes": ("gauge", "Memory that the server holds."),
 }
-Samples: TypeAlias = dict[str, float]
 
 
 @final
 class Metrics:
-    """What a worker counts, and what all of them have; every method may be called from any thread.
+    """What a worker counts, and what all of them have; every method may be called from any thread. `places` are those
+    of requests that are worked on.
 
     >>> metrics = Metrics("0.1")
     >>> metrics.note_request("/health", 200, 0.002)
@@ -45,38 +49,36 @@ class Metrics:
     True
     """
 
-    def __init__(self, version: str, folder: Path | None = None, row: int = 0, board: Board | None = None) -> None:
+    def __init__(self, version: str, folder: Path | None = None, board: Board | None = None, row: int = 0) -> None:
         self._version, self._folder, self._row, self._board = version, folder, row, board
+        self._workers = board.workers if board else 1
         self._lock = threading.Lock()
-        self._counts = _read(folder / f"{row}.json", is_up=False) if folder else {}
-        self.in_flight = self.waiting = 0
-        """Requests that are worked on and that wait now; the event loop alone changes these."""
+        self._counts = Counter(_read(folder / f"{row}.json", is_up=False) if folder else {})
+        self.places: Places | None = None
 
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
-        self._count(f'tarbox_worker_requests_total{{worker="{self._row}"}}')
-        self._count(f'tarbox_requests_total{{route="{route}",status="{status}"}}')
-        self._observe("tarbox_request_seconds", f'route="{route}"', _SECONDS, seconds)
+        by_worker = f'tarbox_worker_requests_total{{worker="{self._row % self._workers}"}}'
+        by_status = f'tarbox_requests_total{{route="{route}",status="{status}"}}'
+        self._add({by_worker: 1, by_status: 1} | _observed("tarbox_request_seconds", route, _SECONDS, seconds))
 
     def note_refusal(self, kind: str) -> None:
-        self._count(f'tarbox_refusals_total{{kind="{kind}"}}')
+        self._add({f'tarbox_refusals_total{{kind="{kind}"}}': 1})
 
     def note_batch(self, size: int) -> None:
-        self._observe("tarbox_batch_size", "", _SIZES, size)
+        self._add(_observed("tarbox_batch_size", "", _SIZES, size))
 
-    def _count(self, key: str) -> None:
+    def _add(self, counts: dict[str, Any]) -> None:
         with self._lock:
-            self._counts[key] = self._counts.get(key, 0) + 1
-
-    def _observe(self, name: str, labels: str, edges: tuple[float, ...], value: float) -> None:
-        added = *(value <= edge for edge in edges), 1, 1, value
-        with self._lock:
-            for key, more in zip(_keys(name, labels, edges), added, strict=True):
-                self._counts[key] = self._counts.get(key, 0) + more
+            for key, more in counts.items():
+                self._counts[key] += more
 
     def workers(self) -> tuple[int, int]:
         """How many workers serve, and how many there should be."""
-        return (len(self._board.ready()), self._board.workers) if self._board else (1, 1)
+        return min(len(self._ready()), self._workers), self._workers
+
+    def _ready(self) -> list[int]:
+        return self._board.ready() if self._board else [self._row]
 
     def save(self) -> None:
         """Writes what this worker has counted where the others find it."""
@@ -86,62 +88,63 @@ class Metrics:
 
     def render(self) -> str:
         """The text that Prometheus reads: the samples of all workers together."""
-        up = self._board.ready() if self._board else [self._row]
-        found = {f'tarbox_build_info{{version="{self._version}"}}': 1.0}
-        found |= {f'tarbox_worker_up{{worker="{row}"}}': float(row in up) for row in range(self.workers()[1])}
-        files = self._folder.glob("[!.]*.json") if self._folder else ()
-        others = [file for file in files if file.stem != str(self._row)]
-        told = [_read(file, not file.stem.isdigit() or int(file.stem) in up) for file in others]
-        for part in (self._samples(), *told):
-            found |= {key: found.get(key, 0) + value for key, value in part.items()}
-        lines: dict[str, list[str]] = {name: [] for name in _FAMILIES}
-        for key, value in found.items():
-            lines[_family(key)].append(f"{key} {value:.12g}\n")
-        return "".join(
-            f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines[name])
-            for name, (kind, meaning) in _FAMILIES.items()
-            if lines[name]
-        )
+        ready, found = self._ready(), self._samples()
+        for file in self._folder.glob("[!.]*.json") if self._folder else ():
+            if file.stem != str(self._row):
+                found.update(_read(file, not file.stem.isdigit() or int(file.stem) in ready))
+        found[f'tarbox_build_info{{version="{self._version}"}}'] = 1
+        for worker in range(self._workers):
+            found[f'tarbox_worker_up{{worker="{worker}"}}'] = any(row % self._workers == worker for row in ready)
+        text = ""
+        for name, (kind, meaning) in _FAMILIES.items():
+            lines = [f"{key} {value:.12g}\n" for key, value in found.items() if _family(key) == name]
+            text += f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines) if lines else ""
+        return text
 
-    def _samples(self) -> Samples:
+    def _samples(self) -> Counter[str]:
         with self._lock:
-            found = dict(self._counts)
+            found = self._counts.copy()
         if self._board:
-            found[f'tarbox_worker_connections{{worker="{self._row}"}}'] = self._board.open[self._row]
-        gauges = {"tarbox_requests_in_flight": self.in_flight, "tarbox_requests_waiting": self.waiting}
-        return found | gauges | {"process_resident_memory_bytes": resident_bytes()}
+            name = f'tarbox_worker_connections{{worker="{self._row % self._workers}"}}'
+            found[name] = self._board.open[self._row]
+        places = (self.places.taken, self.places.waiting) if self.places else (0, 0)
+        found["tarbox_requests_in_flight"], found["tarbox_requests_waiting"] = places
+        found["process_resident_memory_bytes"] = resident_bytes()
+        return found
 
 
 def resident_bytes() -> int:
     """The memory of this process, where the system says it as Linux does; else 0."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
         return 0
-    import resource
-
-    return pages * resource.getpagesize()
 
 
-def save_samples(place: Path, samples: Samples) -> None:
+def save_samples(place: Path, samples: Mapping[str, float]) -> None:
     """Writes samples, so that nobody ever reads a part of them."""
     scratch = place.with_name(f".{place.name}")
     scratch.write_text(json.dumps(samples))
     scratch.replace(place)
 
 
-def _read(file: Path, is_up: bool) -> Samples:
+def _read(file: Path, is_up: bool) -> dict[str, float]:
     """What a file says; of one who is there no more, what it has counted."""
     try:
-        found: Samples = json.loads(file.read_text())
+        found = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
     return {key: value for key, value in found.items() if is_up or _FAMILIES[_family(key)][0] != "gauge"}
 
 
+def _observed(name: str, route: str, edges: tuple[float, ...], value: float) -> dict[str, float]:
+    """What a value adds to a histogram: to its buckets, the last for all values, to their number and to their sum."""
+    return dict(zip(_buckets(name, route, edges), (*(value <= edge for edge in edges), 1, 1, value), strict=True))
+
+
 @lru_cache(1 << 10)
-def _keys(name: str, labels: str, edges: tuple[float, ...]) -> tuple[str, ...]:
-    """The names of a histogram's buckets, the last for all values, of their number and of their sum."""
+def _buckets(name: str, route: str, edges: tuple[float, ...]) -> tuple[str, ...]:
+    labels = f'route="{route}"' if route else ""
     comma, braces = "," if labels else "", f"{{{labels}}}" if labels else ""
     buckets = [f'{name}_bucket{{{labels}{comma}le="{edge}"}}' for edge in (*(f"{edge:g}" for edge in edges), "+Inf")]
     return *buckets, f"{name}_count{braces}", f"{name}_sum{braces}"

@@ -15,16 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tarbox.core.errors import (
-    NameLookupError,
-    NoSuchFormat,
-    NotAnswerable,
-    Overloaded,
-    QueryError,
-    QuerySyntaxError,
-    QueryTooLarge,
-    TarboxError,
-)
+from tarbox.core.errors import NameLookupError, Overloaded, QuerySyntaxError, TarboxError
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
@@ -36,11 +27,13 @@ PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "json": (400, "The request body cannot be read as JSON"),
     "http": (400, "The request does not follow HTTP"),
     "unauthorised": (401, "The API key is missing or wrong"),
+    "no-key": (403, "This server has no key"),
     "not-found": (404, "There is nothing here"),
     "unknown-name": (404, "Nothing has this name"),
     "method": (405, "This address does not take this method"),
     "not-acceptable": (406, "No format that was asked for is available"),
     "slow-request": (408, "The request did not arrive in time"),
+    "reload": (409, "The facts could not be read anew"),
     "body-too-large": (413, "The request body is too large"),
     "media-type": (415, "The request body has a type that is not read here"),
     "host": (421, "This server has another name"),
@@ -50,31 +43,27 @@ PROBLEM_KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "busy": (503, "The server is busy"),
 }
 """Each kind of problem with its status and title."""
-
-PROBLEM_TYPE: Final = "urn:tarbox:problem:"
 PROBLEM_OF: Final = "tarbox.problem"
 """Where a request has the kind of problem that its reply is."""
+MISTAKE: Final = "The server could not answer; its log says why."
+_OF_ERRORS: Final = {
+    "QuerySyntaxError": "syntax",
+    "NotAnswerable": "not-answerable",
+    "NameLookupError": "syntax",
+    "NoSuchFormat": "not-acceptable",
+    "QueryTooLarge": "too-large",
+    "QueryError": "query",
+    "Overloaded": "busy",
+}
+_GOGLE: Final = "no entity 'Gogle' in academia. Did you mean 'Google'?"
+_EXAMPLE: Final[Any] = {"type": "urn:tarbox:problem:syntax", "title": PROBLEM_KINDS["syntax"][1], "status": 400,
+                        "detail": _GOGLE, "reason": _GOGLE, "position": 14, "candidates": ["Google"]}  # fmt: skip
 
 
 class Problem(BaseModel):
     """What every error looks like."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": f"{PROBLEM_TYPE}syntax",
-                    "title": PROBLEM_KINDS["syntax"][1],
-                    "status": 400,
-                    "detail": "no entity 'Gogle' in academia. Did you mean 'Google'?",
-                    "reason": "no entity 'Gogle' in academia. Did you mean 'Google'?",
-                    "position": 14,
-                    "candidates": ["Google"],
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_EXAMPLE]})
     type: str
     title: str
     status: int
@@ -85,36 +74,20 @@ class Problem(BaseModel):
 
 
 @final
-class Refusal(Exception):
-    """A problem as an exception, for what stands before a route and cannot reply itself."""
-
-    def __init__(self, reply: Response) -> None:
-        super().__init__()
-        self.reply = reply
-
-
-@final
 class ProblemReply(Response):
     """The reply for a kind of problem; the request remembers which, so that it can be counted."""
 
     media_type = PROBLEM_MEDIA_TYPE
 
-    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None, more: Mapping[str, Any]) -> None:
-        self.kind = kind
-        status, title = PROBLEM_KINDS[kind]
-        content = {"type": PROBLEM_TYPE + kind, "title": title, "status": status, "detail": detail, **more}
+    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
+        self.kind, (status, title) = kind, PROBLEM_KINDS[kind]
+        told = {"type": f"urn:tarbox:problem:{kind}", "title": title, "status": status, "detail": detail, **more}
         # half of a surrogate pair, which UTF-8 cannot say, becomes a question mark
-        encoded = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
-        super().__init__(encoded, status, headers=dict(headers or {}))
+        super().__init__(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"), status, dict(headers or {}))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[PROBLEM_OF] = self.kind
         await super().__call__(scope, receive, send)
-
-
-def problem(kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> ProblemReply:
-    """The reply for a kind of problem."""
-    return ProblemReply(kind, detail, headers, more)
 
 
 def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mapping[str, str] | None = None) -> bytes:
@@ -123,32 +96,19 @@ def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mappi
     Who asked is not known: where one other site may read replies, or all, it may read this one.
     """
     allowed = {"Access-Control-Allow-Origin": origins[0]} if len(origins) == 1 else {}
-    reply = problem(kind, detail, {**(headers or {}), **allowed, "Connection": "close"})
+    reply = ProblemReply(kind, detail, {**(headers or {}), **allowed, "Connection": "close"})
     lines = [b"HTTP/1.1 %d %s" % (reply.status_code, PROBLEM_KINDS[kind][1].encode())]
     return b"\r\n".join([*lines, *(b"%s: %s" % header for header in reply.raw_headers), b"", bytes(reply.body)])
 
 
-def problem_of(error: TarboxError, title: str = "this knowledge base") -> Response:
+def problem_of(error: TarboxError, title: str) -> ProblemReply:
     """The reply for an error of a query or a name; other errors say no more than that they are the server's."""
-    kind = next((_OF_ERRORS[each] for each in type(error).__mro__ if each in _OF_ERRORS), "internal")
-    if isinstance(error, Overloaded):
-        return problem(kind, str(error), {"Retry-After": "5"})
-    if kind == "internal":
-        return problem(kind, "The server could not answer; its log says why.")
-    reason, position, candidates = str(error).replace("this knowledge base", title), None, list[str]()
+    kind = next((_OF_ERRORS[each.__name__] for each in type(error).__mro__ if each.__name__ in _OF_ERRORS), "internal")
+    if kind in ("internal", "busy"):
+        retry = {"Retry-After": "5"} if isinstance(error, Overloaded) else None
+        return ProblemReply(kind, str(error) if retry else MISTAKE, retry)
+    found, position = list(error.candidates) if isinstance(error, QuerySyntaxError | NameLookupError) else [], None
+    reason = str(error).replace("this knowledge base", title)
     if isinstance(error, QuerySyntaxError):
-        reason, position, candidates = error.reason, error.position, list(error.candidates)
-    elif isinstance(error, NameLookupError):
-        candidates = list(error.candidates)
-    return problem(kind, reason, reason=reason, position=position, candidates=candidates)
-
-
-_OF_ERRORS: Final[Mapping[type, str]] = {
-    QuerySyntaxError: "syntax",
-    NotAnswerable: "not-answerable",
-    NameLookupError: "syntax",
-    NoSuchFormat: "not-acceptable",
-    QueryTooLarge: "too-large",
-    QueryError: "query",
-    Overloaded: "busy",
-}
+        reason, position = error.reason, error.position
+    return ProblemReply(kind, reason, reason=reason, position=position, candidates=found)

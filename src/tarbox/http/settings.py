@@ -9,10 +9,6 @@ from typing import Final, final
 
 from tarbox.core.errors import ConfigError
 
-MOST_ANSWERS: Final = 1_000
-"""The greatest k: how many answers of each kind one reply may have."""
-MOST_SKIPPED: Final = 1_000_000
-"""The greatest offset."""
 SHORTEST_KEY: Final = 8
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
@@ -25,8 +21,7 @@ class Bounds:
     `query` and `sparql` are characters; `body` and `head` bytes; `rows` solutions of a SPARQL query with predictions;
     `result` and `memory` bytes of the results of any other, and of what it may need; `seconds` what a reply may take;
     `reading` the seconds a client has to send its request or to take its reply. Of one worker: `concurrent` requests
-    are worked on at a time, `waiting` more wait for `patience` seconds; `connections` are open at a time. `questions`
-    may be asked in one request.
+    are worked on at a time, `waiting` more wait for `patience` seconds; `connections` are open at a time.
     """
 
     query: int = 20_000
@@ -42,7 +37,6 @@ class Bounds:
     waiting: int = 256
     patience: float = 3.0
     connections: int = 1_000
-    questions: int = 100
 
 
 @final

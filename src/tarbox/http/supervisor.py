@@ -2,14 +2,17 @@
 
 Workers accept connections themselves, so that nothing waits for this process; it holds a copy of each connection. When
 a worker dies, or does not move any more and is killed, whoever waits for its reply is told so (503), connections where
-nobody waits go to another worker, and a new one takes its place.
+nobody waits go to another worker, and a new one takes its place. To reload is to start as many workers again, and when
+all are ready, to let the old ones leave their connections to them (ADR 57).
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import mmap
 import os
+import secrets
 import selectors
 import signal
 import socket
@@ -20,21 +23,25 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, final
 
-from tarbox.core.errors import TarboxError
-from tarbox.http.board import IDLE, WAITING, Board
-from tarbox.http.metrics import Samples, resident_bytes, save_samples
+from tarbox.core.errors import ConfigError, TarboxError
+from tarbox.http.metrics import resident_bytes, save_samples
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import ServerSettings
 
 WORKER_MODULE: Final = "tarbox.http.worker"
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
 """Unless the user says otherwise: threads of linear algebra that wait by spinning would take the others' processor."""
-OPENED, ADOPTED, CLOSED, READY, FAILED = b"+", b"a", b"-", b".", b"!"
+OPENED, ADOPTED, CLOSED, LEFT, READY, FAILED, RELOAD = b"+", b"a", b"-", b"l", b".", b"!", b"r"
+"""What workers say: of a connection, in which slot; of themselves; and that somebody wants the facts read anew."""
+GO, RETIRE, DONE = b"g", b"q", b"d"
+"""What they are told, beside connections to adopt and why it FAILED: to serve, to leave, and that it is done."""
 SLOT: Final = struct.Struct("<cI")
+IDLE, WAITING, SENDING = range(3)
+"""Of a connection: nobody waits; the client waits for a reply, of which nothing was sent; a part may be on its way."""
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
 _TICK: Final = 0.1
 _STOPPED: Final = 0.6
@@ -46,16 +53,55 @@ _LOST: Final = "The process that worked on this request has ended. Ask again."
 log = logging.getLogger("tarbox.supervisor")
 
 
+def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
+    """A socket that listens already: clients that come while the server starts wait instead of failing."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=backlog)
+    except OSError as error:
+        advice = "Take another port with --port, or 0 for any that is free."
+        raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
+
+
+@final
+class Board:
+    """Memory that the supervisor and its workers share: `beats` and `open` connections of each worker, and `states` of
+    its connections, by slot. There are two rows for each of the `workers`: the second is for the one that takes over.
+
+    >>> with tempfile.TemporaryFile() as file:
+    ...     board = Board(file.fileno(), 2, 10)
+    >>> board.beats[1] += 1
+    >>> board.states[1, 9] = WAITING
+    >>> board.ready(), board.states[1, 9]
+    ([1], 1)
+    """
+
+    def __init__(self, descriptor: int, workers: int, slots: int) -> None:
+        self.workers, self.slots, self.rows = workers, slots, 2 * workers
+        os.truncate(descriptor, self.rows * (8 + slots))
+        whole = memoryview(mmap.mmap(descriptor, self.rows * (8 + slots)))
+        self.beats, self.open = (whole[4 * self.rows * i : 4 * self.rows * (i + 1)].cast("I") for i in range(2))
+        self.states = whole[8 * self.rows :].cast("B", (self.rows, slots))
+
+    def ready(self) -> list[int]:
+        """The rows of the workers that serve."""
+        return [row for row in range(self.rows) if self.beats[row]]
+
+
 @final
 @dataclass(slots=True)
 class WorkerProcess:
     """One worker as the supervisor knows it; `held` are copies of its connections, by slot, and `handed` are those of
-    others that it was given and has not taken yet."""
+    others that it was given and has not taken yet. It is `fresh` until it may serve, and has `until` to leave, if it
+    must; `told` are the title and the version of its facts, when it is ready."""
 
     row: int
     process: subprocess.Popen[bytes]
     channel: socket.socket
     heard: float
+    fresh: bool
+    until: float | None = None
+    told: tuple[str, ...] = ()
     beats: int = 0
     failure: str = ""
     held: dict[int, socket.socket] = field(default_factory=dict)
@@ -76,45 +122,79 @@ class Supervisor:
         self._orphans: list[socket.socket] = []
         self._lost = {"died": 0, "hung": 0}
         self._failures = 0
-        self._is_served = self._stopping = False
+        self._is_served = self._stopping = self._reloading = False
 
     def run(self) -> None:
         """Raises what is wrong where no worker can begin."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._note)
         with tempfile.TemporaryFile() as shared, tempfile.TemporaryDirectory(prefix="tarbox-") as folder:
-            shared.truncate(Board.size(self._settings.workers, self._settings.slots))
             self._shared, self._folder = shared.fileno(), Path(folder)
             self._board = Board(self._shared, self._settings.workers, self._settings.slots)
             try:
                 while not self._stopping:
                     for row in [row for row, due in self._due.items() if time.monotonic() >= due]:
                         self._start(row)
+                    if self._reloading and not any(each.fresh or each.until for each in self._workers.values()):
+                        self._reload()
                     for key, _ in self._selector.select(_TICK):
                         self._hear(key.data)
+                    self._place_orphans()
                     for worker in list(self._workers.values()):
-                        self._check(worker)
+                        if self._workers.get(worker.row) is worker:  # it may have been given up with another
+                            self._check(worker)
             finally:
                 self._end()
 
-    def _stop(self, *_: object) -> None:
-        self._stopping = True
+    def _note(self, number: int, _: object) -> None:
+        self._reloading |= number == signal.SIGHUP
+        self._stopping |= number != signal.SIGHUP
 
-    def _start(self, row: int) -> None:
-        del self._due[row]
+    def _reload(self) -> None:
+        """Starts as many workers again, in the other rows; the old ones go on until all of these are ready."""
+        self._reloading, self._settings = False, replace(self._settings, tag=secrets.token_hex(4))
+        free = set(range(self._board.rows)).difference(self._workers, self._due)
+        for row in sorted(free)[: self._settings.workers]:
+            self._start(row, fresh=True)
+
+    def _take_over(self, fresh: list[WorkerProcess]) -> None:
+        """Lets new workers serve, and the old ones leave."""
+        self._due.clear()
+        longest = self._settings.bounds.seconds + self._settings.bounds.reading + _GRACE
+        for worker in self._workers.values():
+            self._tell(worker, *([GO] if worker.fresh else [DONE + "\n".join(fresh[0].told).encode(), RETIRE]))
+            worker.until, worker.fresh = None if worker.fresh else time.monotonic() + longest, False
+        log.info("the facts were read anew: %s, version %s", *fresh[0].told[:2])
+
+    def _give_up(self, reason: str) -> None:
+        """Ends new workers; the old ones stay."""
+        log.error("the facts could not be read anew, the old ones stay: %s", reason)
+        for worker in list(self._workers.values()):
+            if worker.fresh:
+                self._release(worker)
+            else:
+                self._tell(worker, FAILED + reason.encode()[:4_000])
+
+    def _tell(self, worker: WorkerProcess, *messages: bytes) -> None:
+        with suppress(OSError):  # it has ended: that is noticed elsewhere
+            for message in messages:
+                worker.channel.send(message)
+
+    def _start(self, row: int, fresh: bool = False) -> None:
+        self._due.pop(row, None)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         descriptors = [self._listener.fileno(), theirs.fileno(), self._shared]
         told = {"source": str(self._source), "folder": str(self._folder), "row": row, "descriptors": descriptors}
+        told |= {"fresh": fresh, "settings": asdict(self._settings)}
         # -P: as for the server itself, what lies in the working folder is not imported
-        command = [sys.executable, "-P", "-m", WORKER_MODULE]
-        environment = {**ONE_THREAD, **os.environ}
+        command, environment = [sys.executable, "-P", "-m", WORKER_MODULE], {**ONE_THREAD, **os.environ}
         with theirs:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=descriptors, env=environment)
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as sink:
-            sink.write(json.dumps(told | {"settings": asdict(self._settings)}).encode())
-        self._workers[row] = worker = WorkerProcess(row, process, ours, time.monotonic())
+            sink.write(json.dumps(told).encode())
+        self._workers[row] = worker = WorkerProcess(row, process, ours, time.monotonic(), fresh)
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _hear(self, worker: WorkerProcess) -> bool:
@@ -123,36 +203,53 @@ class Supervisor:
             said, descriptors, *_ = socket.recv_fds(worker.channel, 4_096, 1)
         except OSError:
             return False
-        if said[:1] in (OPENED, ADOPTED, CLOSED):
+        if said[:1] in (OPENED, ADOPTED, CLOSED, LEFT):
             kind, slot = SLOT.unpack(said)
-            if kind == ADOPTED:
-                worker.handed.pop(0).close()
-            if before := worker.held.pop(slot, None):
-                before.close()
-            if descriptors:
-                worker.held[slot] = socket.socket(fileno=descriptors[0])
+            self._note_connection(worker, kind, slot, descriptors)
         elif said[:1] == READY:
-            if not self._is_served:
-                self._report(said[1:].decode())
-            self._is_served, self._failures = True, 0
-            self._save()
-            self._place_orphans()
+            self._note_ready(worker, tuple(said[1:].decode().split("\n")))
         elif said[:1] == FAILED:
             worker.failure = said[1:].decode()
+        elif said[:1] == RELOAD:
+            self._reloading = True
         else:  # nobody is there any more
             with suppress(subprocess.TimeoutExpired):
                 worker.process.wait(1)
         return bool(said)
 
+    def _note_connection(self, worker: WorkerProcess, kind: bytes, slot: int, descriptors: list[int]) -> None:
+        if kind == ADOPTED:
+            worker.handed.pop(0).close()
+        if before := worker.held.pop(slot, None):
+            if kind == LEFT:
+                self._orphans.append(before)
+            else:
+                before.close()
+        if descriptors:
+            worker.held[slot] = socket.socket(fileno=descriptors[0])
+
+    def _note_ready(self, worker: WorkerProcess, told: tuple[str, ...]) -> None:
+        """Where workers have read different facts, which others have changed meanwhile, all read them anew."""
+        if not self._is_served:
+            self._report(told[0])
+        self._is_served, self._failures, worker.told = True, 0, told
+        serving = [each for each in self._workers.values() if each.until is None]
+        fresh = [each for each in serving if each.fresh]
+        if fresh and all(each.told for each in fresh):
+            self._take_over(fresh)
+        self._reloading |= len({each.told for each in (fresh or serving) if each.told}) > 1
+        self._save()
+
     def _check(self, worker: WorkerProcess) -> None:
         now, beats = time.monotonic(), self._board.beats[worker.row]
-        if worker.process.poll() is not None:
+        if worker.until is not None:
+            if worker.process.poll() is not None or now > worker.until:
+                self._release(worker)
+        elif worker.process.poll() is not None:
             self._replace(worker, "died")
         elif beats != worker.beats:
             worker.beats, worker.heard = beats, now
         elif now - worker.heard > self._patience(worker, now - worker.heard):
-            worker.process.kill()
-            worker.process.wait()
             self._replace(worker, "hung")
 
     def _patience(self, worker: WorkerProcess, silent: float) -> float:
@@ -165,20 +262,29 @@ class Supervisor:
         return self._settings.bounds.seconds if worker.beats else _LOADING
 
     def _replace(self, worker: WorkerProcess, reason: str) -> None:
-        while self._hear(worker):  # what it said before it ended
-            pass
+        self._finish(worker)
         if not self._is_served:
             raise TarboxError(worker.failure or "the server could not start; what stands above says why")
+        if worker.fresh:
+            self._give_up(worker.failure or f"a new worker {reason}")
+            return
         log.warning("worker %d (process %d) %s %s", worker.row, worker.process.pid, reason, worker.failure)
         self._lost[reason] += 1
         self._failures = 0 if self._board.beats[worker.row] else self._failures + 1
         self._due[worker.row] = time.monotonic() + min(2.0**self._failures - 1, _LONGEST_PAUSE)
         self._release(worker)
         self._save()
-        self._place_orphans()
+
+    def _finish(self, worker: WorkerProcess) -> None:
+        """Ends a worker, and hears what it said before."""
+        worker.process.kill()
+        worker.process.wait()
+        while self._hear(worker):
+            pass
 
     def _release(self, worker: WorkerProcess) -> None:
-        """Tells those who wait for a reply, and keeps the connections of those who do not for another worker."""
+        """Tells those who wait for a reply, and gives the connections of those who do not to another worker."""
+        self._finish(worker)
         self._selector.unregister(worker.channel)
         worker.channel.close()
         del self._workers[worker.row]
@@ -209,7 +315,7 @@ class Supervisor:
 
     def _save(self) -> None:
         """Writes what `/metrics` says of the workers that were lost."""
-        kept: Samples = {f'tarbox_workers_lost_total{{reason="{why}"}}': count for why, count in self._lost.items()}
+        kept: dict[str, float] = {f'tarbox_workers_lost_total{{reason="{why}"}}': n for why, n in self._lost.items()}
         save_samples(self._folder / "supervisor.json", kept | {"process_resident_memory_bytes": resident_bytes()})
 
     def _end(self) -> None:
@@ -219,13 +325,11 @@ class Supervisor:
         for worker in self._workers.values():
             worker.process.terminate()
         for worker in self._workers.values():
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 worker.process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+            self._finish(worker)
             for connection in (worker.channel, *worker.held.values(), *worker.handed):
                 connection.close()
-        for connection in self._orphans:
-            connection.close()
+        for orphan in self._orphans:
+            orphan.close()
         self._selector.close()

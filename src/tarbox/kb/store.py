@@ -14,7 +14,9 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
@@ -75,6 +77,14 @@ class Store:
     def vocabulary_hash(self) -> str:
         """The hash that ties runs and benchmarks to the ids of this store."""
         return str(self.manifest["vocabulary_hash"])
+
+    def version(self) -> tuple[str, str]:
+        """The content hash, and when this was written, in UTC; the time is empty where it is gone already."""
+        written = ""
+        with suppress(OSError):
+            stamp = datetime.fromtimestamp((self.path / MANIFEST).stat().st_mtime, UTC)
+            written = stamp.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return str(self.manifest["content_hash"]), written
 
     @property
     def attributes(self) -> FactAttributes:

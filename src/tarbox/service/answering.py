@@ -148,6 +148,7 @@ def warm_up(answerer: Answerer) -> None:
         question = Question(Entity(kb.facts.vocabulary.entities.iri(0)), 1)
         answerer.answer_many([question])
         answerer.answer_many([question, question])
+    _ = kb.attributes  # while its files are there: another version may take their place
     for text in ("", "warm-up"):  # what has an answer, and what is looked for among misspelled names
         kb.search(text, 1)
 

@@ -28,7 +28,8 @@ LONGEST: Final = 0.02
 class Batcher(Generic[Q, A]):
     """Answers questions from an event loop by calls of `answer_many` in one thread; `report` hears each batch's size.
 
-    Where a call fails, its questions are asked again one by one, so that each failure reaches the one who asked.
+    An answer that is an error is raised for the one who asked. Where a call fails, its questions are asked again one by
+    one, so that each failure reaches the one who asked.
 
     >>> async def both() -> list[int]:
     ...     doubling = Batcher(lambda numbers: [2 * number for number in numbers])
@@ -39,7 +40,7 @@ class Batcher(Generic[Q, A]):
 
     def __init__(
         self,
-        answer_many: Callable[[Sequence[Q]], Sequence[A]],
+        answer_many: Callable[[Sequence[Q]], Sequence[A | Exception]],
         most: int = MOST,
         report: Callable[[int], None] = lambda _: None,
     ) -> None:

@@ -7,7 +7,7 @@ hierarchy and from the links between classes (`tarbox.kb.class_view`): sound, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, assert_never, final
 
@@ -21,6 +21,7 @@ from tarbox.kb.arrays import Ids
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.class_view import class_view
 from tarbox.kb.closure import Hierarchy
+from tarbox.kb.terms import from_ntriples
 from tarbox.query.algebra import (
     And,
     AtLeast,
@@ -38,18 +39,28 @@ from tarbox.query.algebra import (
     walk,
 )
 from tarbox.query.names import ANYTHING, OWL_THING, XSD
-from tarbox.service.answers import PREDICTED, EntityAnswer
+from tarbox.service.answers import KNOWN, PREDICTED, EntityAnswer
 from tarbox.service.collections import Thing
 from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.knowledge_base import KnowledgeBase
 
-CLASS_LISTS: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
-PREDICTED_LISTS: Final = ("predicted_superclasses", "predicted_subclasses")
 _FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
 _MINIMUM: Final = {
     False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
     True: ("DataMinCardinality", "DataSomeValuesFrom"),
 }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PlacedItem:
+    """A class around an expression, or an instance of it; `name` is what a query can say."""
+
+    iri: str
+    label: str
+    name: str
+    degree: float = 1.0
+    status: str = KNOWN
 
 
 @final
@@ -63,22 +74,17 @@ class ClassDescription:
     """
 
     expression: str
-    equivalent: tuple[Thing, ...]
-    direct_superclasses: tuple[Thing, ...]
-    superclasses: tuple[Thing, ...]
-    direct_subclasses: tuple[Thing, ...]
-    subclasses: tuple[Thing, ...]
-    instances: tuple[EntityAnswer, ...]
+    equivalent: tuple[PlacedItem, ...]
+    direct_superclasses: tuple[PlacedItem, ...]
+    superclasses: tuple[PlacedItem, ...]
+    direct_subclasses: tuple[PlacedItem, ...]
+    subclasses: tuple[PlacedItem, ...]
+    instances: tuple[PlacedItem, ...]
     instance_count: int
     reasoned: bool
     satisfiable: bool = True
-    predicted_superclasses: tuple[EntityAnswer, ...] = ()
-    predicted_subclasses: tuple[EntityAnswer, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """With the IRI and the label of every class."""
-        named = {key: [{"iri": each.iri, "label": each.label} for each in getattr(self, key)] for key in CLASS_LISTS}
-        return asdict(self) | named
+    predicted_superclasses: tuple[PlacedItem, ...] = ()
+    predicted_subclasses: tuple[PlacedItem, ...] = ()
 
 
 @final
@@ -128,7 +134,7 @@ def describe_expression(
         _things(kb, all_above),
         _things(kb, nearest),
         _things(kb, all_below),
-        tuple(answers.entities),
+        tuple(_placed(kb, Role.ENTITY, each) for each in answers.entities),
         0 if kb.of_classes else answers.entity_count,
         place.reasoned,
         place.satisfiable,
@@ -146,7 +152,7 @@ def _with_members(kb: KnowledgeBase, query: Query, within: set[int]) -> Query:
 
 def _predicted(
     kb: KnowledgeBase, own: set[int], known: set[int], up: bool, min_degree: float
-) -> tuple[EntityAnswer, ...]:
+) -> tuple[PlacedItem, ...]:
     """What is predicted to be directly above the classes that are the expression, or below them."""
     rows = kb.predicted_subsumptions
     if rows is None:
@@ -156,14 +162,19 @@ def _predicted(
     places = np.flatnonzero(np.isin(near, list(own)) & (rows.values >= min_degree))
     likely = {int(far[place]): float(rows.values[place]) for place in places[np.argsort(rows.values[places])]}
     return tuple(
-        EntityAnswer(kb.concepts.at(row).iri, kb.concepts.at(row).label, degree, PREDICTED)
+        _placed(kb, Role.CONCEPT, kb.concepts.at(row), degree, PREDICTED)
         for row, degree in sorted(likely.items(), key=lambda item: (-item[1], item[0]))
         if row not in known | own
     )
 
 
-def _things(kb: KnowledgeBase, ids: Iterable[int]) -> tuple[Thing, ...]:
-    return tuple(kb.concepts.at(row) for row in sorted(ids, key=lambda row: kb.concepts.at(row).label.lower()))
+def _things(kb: KnowledgeBase, ids: Iterable[int]) -> tuple[PlacedItem, ...]:
+    found = sorted(map(kb.concepts.at, ids), key=lambda each: each.label.lower())
+    return tuple(_placed(kb, Role.CONCEPT, each) for each in found)
+
+
+def _placed(kb: KnowledgeBase, role: Role, each: Thing | EntityAnswer, *predicted: Any) -> PlacedItem:
+    return PlacedItem(each.iri, each.label, kb.naming.write(role, from_ntriples(each.iri)), *predicted)
 
 
 def _by_reasoner(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], seconds: float | None) -> Place:

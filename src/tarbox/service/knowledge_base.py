@@ -58,7 +58,8 @@ Floats = NDArray[np.float64]
 @final
 class KnowledgeBase:
     """A knowledge base, opened for questions. Answers are exact: what follows from the facts, and nothing else.
-    Of a run it also has the predicted subsumptions, for the place of a class.
+    Of a run it also has the predicted subsumptions, for the place of a class. `version` is the content hash of the
+    store, and `built` when that was written; both are empty where there is none.
 
     >>> from tarbox.kb.vocabulary import Vocabulary
     >>> vocabulary = Vocabulary.of(["urn:x:Google", "urn:x:Search"], ["urn:x:Technique"], ["urn:x:uses"])
@@ -82,6 +83,7 @@ class KnowledgeBase:
         self.of_classes = False
         self._given = index
         self.title = title
+        self.version, self.built = ("", "") if store is None else store.version()
         self.resolver = VocabularyResolver(facts.vocabulary, title)
         self.entities = Things(Role.ENTITY, facts.vocabulary, self.resolver)
         self.concepts = Things(Role.CONCEPT, facts.vocabulary, self.resolver)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tarbox.service.knowledge_base import KnowledgeBase
+
 if TYPE_CHECKING:
     from conftest import Visit
 
@@ -148,3 +150,22 @@ def test_hostile_names_stay_text(visit: Open) -> None:
     assert seen.texts("#builder .chip")[0] == page.locator("#english").text_content() == bad
     assert page.locator("#asking img").count() == 0
     assert page.evaluate("window.hit") is None
+
+
+def test_the_footer_says_which_facts_are_served(visit: Open, academia: KnowledgeBase) -> None:
+    seen = visit()
+    seen.go()
+    seen.page.wait_for_selector("#examples .card")
+    footer, when = seen.page.locator("#facts"), academia.built.replace("T", " ").replace("Z", " UTC")
+    assert footer.inner_text() == f"Facts of {when} · version {academia.version[:12]}"
+    seen.page.route("**/api/answer", _of_other_facts)
+    seen.ask()
+    assert footer.inner_text() == "Facts of 2030-01-02 03:04:05 UTC · version 0123456789ab"
+    seen.shoot("facts")
+
+
+def _of_other_facts(route: Any) -> None:
+    """A reply as after a reload: of another version."""
+    reply = route.fetch()
+    named = {"x-facts-version": "0123456789abcdef", "x-facts-built": "2030-01-02T03:04:05Z"}
+    route.fulfill(response=reply, headers={**reply.headers, **named})

@@ -22,6 +22,16 @@ function headers() {
   return { Accept: "application/json", ...(key ? { "X-API-Key": key } : {}) };
 }
 
+let facts = "";
+
+/** Tells the page which facts a reply is of, when these are others than before: a server may read them anew. */
+function noteFacts(reply) {
+  const version = reply.headers.get("X-Facts-Version") ?? "";
+  if (!version || version === facts) return;
+  facts = version;
+  document.dispatchEvent(new CustomEvent("facts", { detail: { version, built: reply.headers.get("X-Facts-Built") ?? "" } }));
+}
+
 async function request(path, parameters, options = {}) {
   const url = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
@@ -32,6 +42,7 @@ async function request(path, parameters, options = {}) {
     if (failure.name === "AbortError") throw failure;
     throw new Problem("The server does not answer. Is tarbox serve still running?");
   }
+  noteFacts(reply);
   let body = {};
   try {
     body = await reply.json();

@@ -286,6 +286,12 @@ function marked(saved) {
   byId("save").textContent = saved ? "Saved" : "Save";
 }
 
+document.addEventListener("facts", ({ detail: { version, built } }) => {
+  const when = built ? ` of ${built.replace("T", " ").replace("Z", " UTC")}` : "";
+  byId("facts").textContent = `Facts${when} · version ${version.slice(0, 12)}`;
+  byId("facts").title = version;
+});
+
 async function introduce() {
   try {
     const { title, model, trained_on, counts, relations, examples } = await api.knowledgeBase();
