@@ -212,13 +212,8 @@ class QuestionSession:
         from tarbox.service.answering import Question
         from tarbox.service.ordering import Order
 
-        if self.reasoner is not None:
-            order = Order(self.order)
-            return self.reasoner.answer_many(
-                [Question(query, self.k, text, order, self.min_degree) for text, query in asked]
-            )
-        found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
-        return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
+        by, order = self.reasoner or self.kb, Order(self.order)
+        return by.answer_many([Question(query, self.k, text, order, self.min_degree) for text, query in asked])
 
     def express(
         self,

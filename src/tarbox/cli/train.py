@@ -62,11 +62,11 @@ def train(
         options["objective"] = {"without": without}
     if seed is not None:
         options["seed"] = seed
-    tables = _tables(recipe, config, set_ or [], model)
+    tables = setting_tables(recipe, config, set_ or [], model)
     _start(source, output, [*tables, options], model, seeds)
 
 
-def _tables(recipe: str | None, config: Path | None, assignments: list[str], model: str | None) -> list[Table]:
+def setting_tables(recipe: str | None, config: Path | None, assignments: list[str], model: str | None) -> list[Table]:
     """The settings of all sources but the command's own options, in their order."""
     from tarbox.training.settings import default_tables, read_assignments, read_file, read_recipe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -18,13 +18,14 @@ from tarbox.kb.arrays import Doubles, Ids
 from tarbox.models.scorer import Predictor, Scorer, SubsumptionPredictor
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
-from tarbox.service.answering import Question
+from tarbox.service.answering import Question, read_questions
 from tarbox.service.answers import ALL_FACTS, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.candidates import CandidateFinder, CandidateList
 from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Descriptions, Order
+from tarbox.service.query_objects import QueryLike, tree_of
 from tarbox.service.ranking import Chosen, LevelCandidates, QueryCandidates, ranker_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Reasoner:
 
     def answer(
         self,
-        query: str | Query,
+        query: QueryLike,
         k: int | None = 10,
         sparql: bool = False,
         order: str = Order.DESCRIPTIVE,
@@ -90,7 +91,7 @@ class Reasoner:
 
     def answer_many(
         self,
-        questions: Sequence[Question | str | Query],
+        questions: Iterable[Question | QueryLike],
         k: int | None = 10,
         sparql: bool = False,
         order: str = Order.DESCRIPTIVE,
@@ -100,15 +101,7 @@ class Reasoner:
 
         Texts and queries are asked with `k`, `sparql`, `order` and `min_degree`; a `Question` has its own.
         """
-        made = partial(Question, k=k, order=Order.of(order), min_degree=min_degree)
-        asked = [
-            each
-            if isinstance(each, Question)
-            else made(self._kb.parse(each, sparql), text=each)
-            if isinstance(each, str)
-            else made(each)
-            for each in questions
-        ]
+        asked = read_questions(self._kb, questions, k, sparql, order, min_degree)
         rows: dict[Query, list[tuple[int, Ids]]] = {}
         for row, question in enumerate(asked):
             shape, ids = question.row or encode(plain(question.query), self._kb.facts.vocabulary)
@@ -137,18 +130,18 @@ class Reasoner:
             raise QueryError(f"{self._model} predicts without probabilities: ask for what is known, or a run of credo")
         return self._kb.describe_set(entities, background, everything, self._scorer.probabilities.descriptions)
 
-    def explain(self, query: Query, answer: str, role: Role) -> Support:
+    def explain(self, query: QueryLike, answer: str, role: Role = Role.ENTITY) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.
 
         A model with probabilities names the likeliest facts, with theirs.
         """
         predictor = self._scorer if isinstance(self._scorer, Predictor) else None
-        return explain_answer(query, self._kb, answer, role, predicted=True, predictor=predictor)
+        return explain_answer(tree_of(self._kb, query), self._kb, answer, role, predicted=True, predictor=predictor)
 
     def candidates(
         self,
         relation: str,
-        within: str | Query | None = None,
+        within: QueryLike | None = None,
         k: int = 1000,
         concept: str | None = None,
         first: int = 0,
@@ -158,11 +151,19 @@ class Reasoner:
         `relation` is a name or IRI, after `inverse` to have its ends change places, or `type` for typings, of one
         `concept` or of all. `within` is a query: subjects are its known answers. `first` of the best are left out.
         """
-        return self._candidates.find(relation, within, concept, k, first)
+        return self._candidates.find(relation, None if within is None else tree_of(self._kb, within), concept, k, first)
 
     @cached_property
     def _candidates(self) -> CandidateFinder:
         return CandidateFinder(self._kb, self._scorer)
+
+    def __repr__(self) -> str:
+        return f"Reasoner({self._model} over {self._kb.title})"
+
+    def _repr_html_(self) -> str:
+        from tarbox.service.notebook_views import reasoner_view
+
+        return reasoner_view(self)
 
     def _blocks(self, places: Sequence[tuple[int, Ids]]) -> Iterator[Sequence[tuple[int, Ids]]]:
         """As many at a time as memory is meant for."""
@@ -186,7 +187,7 @@ class Reasoner:
             concepts.counts,
             {} if self._trained_on is None else {"trained_on": self._trained_on},
             question.query,
-            self._kb.naming,
+            self,
         )
 
     def _entities(self, candidates: LevelCandidates, chosen: Chosen) -> list[EntityAnswer]:

@@ -1,0 +1,127 @@
+"""From files to answers in two calls: what `tarbox.build` and `tarbox.train` do, with the commands' progress."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+from warnings import warn
+
+from tarbox.cli.progress_line import ProgressLine
+from tarbox.core.config import unknown_key
+from tarbox.core.errors import ConfigError
+from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.reasoner import Reasoner
+
+if TYPE_CHECKING:
+    from tarbox.kb.build import BuildOptions
+    from tarbox.kb.presets import Preset
+
+
+def build(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    to: str | os.PathLike[str] | None = None,
+    *,
+    preset: str | None = None,
+    **options: Any,
+) -> KnowledgeBase:
+    """The knowledge base of files, globs or folders, or of a preset, as `tarbox kb build` makes it.
+
+    Its store is the folder `to`, or a temporary one that is there as long as what is returned. `options` are `infer`
+    ("none", "rdfs" or "owl"), `format`, and the fields of `tarbox.kb.interpretation.Interpretation`
+    (`annotations=["has_phenotype"]`, `keep_literals=True`, ...) and `tarbox.kb.build.BuildOptions` (`base`,
+    `strict`, ...). A warning tells of lines that cannot be read.
+    """
+    from tarbox.kb.build import Progress
+    from tarbox.kb.build import build as build_store
+    from tarbox.kb.presets import PRESETS
+    from tarbox.kb.sources import Rejection, find_sources
+
+    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    if bool(given) == bool(preset):
+        raise ConfigError("give files to tarbox.build, or a preset; not both, not neither")
+    if preset is not None and preset not in PRESETS:
+        raise ConfigError(f"no preset {preset!r}. There are: {', '.join(PRESETS)}.")
+    chosen, format = PRESETS[preset] if preset else None, options.pop("format", None)
+    made = _build_options(chosen, options)
+    found = chosen.sources(None) if chosen else find_sources([os.fspath(each) for each in given], format)[0]
+    place = _Place(to, preset or "kb")
+    with ProgressLine() as line:
+        store = build_store(found, place.path, made, Progress(stage=line.show))
+    if store.manifest["rejected"]:
+        first = Rejection(**store.manifest["rejected"][0])
+        warn(f"{store.manifest['report']['rejections']:,} lines cannot be read, the first {first}", stacklevel=2)
+    kb = KnowledgeBase.load(place.path)
+    place.keep_for(kb)
+    return kb
+
+
+def _build_options(preset: Preset | None, given: Mapping[str, Any]) -> BuildOptions:
+    """The options by their names, beside those of a preset; a list will do where a tuple is meant."""
+    from tarbox.kb.build import BuildOptions
+    from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.reasoning.inference import choose_mode
+
+    known = {field.name: kind for kind in (BuildOptions, Interpretation) for field in fields(kind)}
+    del known["interpretation"]
+    for key in given:
+        if key not in known:
+            raise unknown_key(key, sorted([*known, "format"]))
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    values["infer"] = choose_mode(values.get("infer", "none" if preset else None), values.get("seconds"))
+    own = {key: value for key, value in values.items() if known[key] is Interpretation}
+    others = {key: value for key, value in values.items() if known[key] is BuildOptions}
+    return BuildOptions(replace(preset.interpretation if preset else Interpretation(), **own), **others)
+
+
+def train(
+    source: KnowledgeBase | str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    *,
+    model: str | None = None,
+    recipe: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
+) -> Reasoner:
+    """The reasoner that `tarbox train` makes of all facts of a knowledge base, or of a benchmark's training split.
+
+    The run is the folder `to`, or a temporary one that is there as long as what is returned. `settings` are those of
+    `--set`: `{"epochs": 15, "model.rank": 64, "seed": 1}`.
+    """
+    from tarbox.cli.train import DEFAULT, setting_tables
+    from tarbox.cli.training_progress import ProgressPrinter
+    from tarbox.training.session import Listeners, start
+    from tarbox.training.settings import resolve
+
+    chosen = DEFAULT if model is None and recipe is None else model
+    assignments = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
+    tables = setting_tables(recipe, None, assignments, chosen)
+    hardware = {} if device is None else {"hardware": {"device": device}}
+    place = _Place(to, "run")
+    with ProgressLine() as line:
+        listeners = Listeners([ProgressPrinter(line)])
+        facts = source.path if isinstance(source, KnowledgeBase) else source
+        start(facts, place.path, resolve([*tables, hardware], chosen or DEFAULT), listeners)
+    reasoner = Reasoner.load(place.path)
+    place.keep_for(reasoner.kb)
+    return reasoner
+
+
+@final
+class _Place:
+    """A folder that someone names, or a temporary one."""
+
+    def __init__(self, named: str | os.PathLike[str] | None, name: str) -> None:
+        self._temporary = None if named is not None else tempfile.mkdtemp(prefix="tarbox-")
+        self.path = Path(named) if named is not None else Path(self._temporary or "") / name
+
+    def keep_for(self, owner: object) -> None:
+        """What is temporary goes when its owner does, or when Python ends."""
+        if self._temporary is not None:
+            weakref.finalize(owner, shutil.rmtree, self._temporary, ignore_errors=True)
