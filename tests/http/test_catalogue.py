@@ -176,5 +176,5 @@ def test_lists_of_unknown_parents_are_problems(client: httpx.Client) -> None:
 
 
 def test_uses_count_what_names_a_thing(kb: KnowledgeBase) -> None:
-    assert kb.uses[Role.RELATION].sum() == len(kb.facts.heads)
-    assert kb.uses[Role.ENTITY].sum() == 2 * len(kb.facts.heads)
+    assert kb.use_counts[Role.RELATION].sum() == len(kb.facts.heads)
+    assert kb.use_counts[Role.ENTITY].sum() == 2 * len(kb.facts.heads)

@@ -107,15 +107,18 @@ class _Notebook:
         from IPython.display import display
 
         self._shown: Any = display(_notebook_line(line, None), raw=True, display_id=True)
+        self._said = ""
 
     def update(self, line: str, done: float | None) -> None:
         self._shown.update(_notebook_line(line, done), raw=True)
 
     def say(self, line: str, _: str) -> None:
+        self._said = line
         self.update(line, None)
 
     def stop(self) -> None:
         """What was said last stays."""
+        self.update(self._said, None)
 
 
 def _notebook_line(line: str, done: float | None) -> dict[str, str]:

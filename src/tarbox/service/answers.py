@@ -146,7 +146,7 @@ class AnswerCounts:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answers:
     """Both lists of answers to one query, known ones before predicted ones, and how many there are of each.
 
@@ -161,7 +161,7 @@ class Answers:
     concept_counts: AnswerCounts
     extra: dict[str, Any] = field(default_factory=dict)
     tree: Query | None = None
-    by: Answerer | None = field(default=None, compare=False, repr=False)
+    by: Answerer | None = field(default=None, compare=False)
 
     def part(self, offset: int, status: str | None) -> Answers:
         """Without the first `offset` of each list, known and predicted ones each, and with one status alone."""
@@ -239,6 +239,12 @@ class Answers:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The table of `to_arrow` for whoever reads Arrow: `polars.DataFrame(answers)`."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        """A line for each kind of answers: how many there are, and the first of those that are listed."""
+        from tarbox.service.notebook_views import answers_text
+
+        return answers_text(self)
 
     def _repr_html_(self) -> str:
         from tarbox.service.notebook_views import answers_view

@@ -15,7 +15,8 @@ from tarbox.query.algebra import Direction
 @final
 @dataclass(frozen=True, slots=True)
 class CardItem:
-    """A thing in a list; `count` is how much it is used (`KnowledgeBase.uses`), at the ends of a relation how often."""
+    """A thing in a list; `count` is how much it is used (`KnowledgeBase.use_counts`), at the ends of a relation how
+    often."""
 
     iri: str
     label: str

@@ -167,7 +167,7 @@ class KnowledgeBase(QueryBuilder):
         return instances, instances.describe(self.facts)
 
     @cached_property
-    def uses(self) -> dict[Role, Places]:
+    def use_counts(self) -> dict[Role, Places]:
         """How much each thing is used: the assertions that name an entity, the entities that a concept describes
         (its instances under closure, where there are no annotation relations), the assertions of a relation."""
         facts = self.facts

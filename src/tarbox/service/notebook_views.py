@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from tarbox.core.ids import Role
 from tarbox.kb.facts import KINDS
@@ -22,17 +22,23 @@ ROWS: Final = 10
 _BESIDE: Final = "display:flex;flex-wrap:wrap;gap:2em;align-items:flex-start"
 
 
+def answers_text(answers: Answers) -> str:
+    """The answers in a line for each kind."""
+    lines = []
+    for kind in _kinds(answers):
+        names = [each.label if each.status == KNOWN else f"{each.label} ({each.degree:.2f})" for each in kind.shown]
+        more = ", ..." if len(names) < kind.total else ""
+        lines.append(f"{kind.title}{': ' if names else ''}{', '.join(names)}{more}")
+    return "\n".join(lines)
+
+
 def answers_view(answers: Answers) -> str:
     """The question, and the answers: known ones above, predicted ones below, entities beside concepts."""
-    asked = escape(answers.query)
+    asked = f"<p>{escape(answers.query)}</p>"
     if answers.by is not None and answers.tree is not None:
         asked = query_view(answers.by.kb, answers.tree)
-    kinds = ("entity", answers.entities, answers.entity_counts), ("concept", answers.concepts, answers.concept_counts)
-    return asked + "".join(
-        f'<div style="{_BESIDE}">{"".join(_kind_view(status, *kind) for kind in kinds)}</div>'
-        for status, wanted in ((KNOWN, True), (PREDICTED, any(counts.predicted for _, _, counts in kinds)))
-        if wanted
-    )
+    tables = {status: "".join(_kind_view(kind) for kind in _kinds(answers, status)) for status in (KNOWN, PREDICTED)}
+    return asked + "".join(f'<div style="{_BESIDE}">{each}</div>' for each in tables.values() if each)
 
 
 def query_view(kb: KnowledgeBase, query: Query) -> str:
@@ -68,20 +74,43 @@ def support_view(support: Support) -> str:
     return f"<p>{escape(support.sentence)}</p><ol>{steps}</ol>"
 
 
-def _kind_view(status: str, level: str, listed: Sequence[EntityAnswer | ConceptAnswer], counts: AnswerCounts) -> str:
-    """The answers of one kind with one status: degrees as bars; of concepts, how many answers they cover."""
-    shown = [each for each in listed[: ROWS if status == KNOWN else None] if each.status == status][:ROWS]
+class _Kind(NamedTuple):
+    """Answers of one level and status: how many there are, and the first of those that are listed."""
+
+    title: str
+    total: int
+    shown: Sequence[EntityAnswer | ConceptAnswer]
+
+
+def _kinds(answers: Answers, *wanted: str) -> Iterator[_Kind]:
+    """Known entities and concepts, then predicted ones, where there are any; or those of one status."""
+    levels: tuple[tuple[Role, Sequence[EntityAnswer | ConceptAnswer], AnswerCounts], ...] = (
+        (Role.ENTITY, answers.entities, answers.entity_counts),
+        (Role.CONCEPT, answers.concepts, answers.concept_counts),
+    )
+    predicted = any(counts.predicted for _, _, counts in levels)
+    for status in wanted or (KNOWN, PREDICTED):
+        for role, listed, counts in levels:
+            if status == KNOWN or predicted:
+                count = counts.known if status == KNOWN else counts.predicted
+                among = listed[:ROWS] if status == KNOWN else listed  # known ones may be millions
+                shown = [each for each in among if each.status == status][:ROWS]
+                yield _Kind(f"{count:,} {status} {role.value if count == 1 else role.plural}", count, shown)
+
+
+def _kind_view(kind: _Kind) -> str:
+    """Degrees as bars; of concepts, how many answers they cover."""
     rows = [
         (each.label, _Markup(f'<meter max="1" value="{each.degree:.4f}"></meter> {each.degree:.2f}'))
         + ((f"{each.coverage:.2f}",) if isinstance(each, ConceptAnswer) else ())
-        for each in shown
+        for each in kind.shown
     ]
-    total = counts.known if status == KNOWN else counts.predicted
-    number = f"{len(shown)} of {total:,}" if len(shown) < total else f"{total:,}"
-    heads = [f"{status} {Role(level).plural}: {number}", "degree", *(["coverage"] if level == "concept" else [])]
-    return _table(heads, rows)
+    number = f"{len(rows)} of " if len(rows) < kind.total else ""
+    heads = [number + kind.title, "degree", "coverage"]
+    return _table(heads[: len(rows[0]) if rows else 1], rows)
 
 
+@final
 class _Markup(str):
     """Text that is HTML already."""
 

@@ -8,12 +8,12 @@ that Python needs make nodes of their own, as in Manchester syntax.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from tarbox.core.errors import QueryError, UnknownName
+from tarbox.core.errors import QueryError, UnknownAttribute, UnknownName
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, Direction, Entity, HasSelf, Not, Or, Query
 from tarbox.query.names import ANYTHING
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 COMPLETED: Final = 2_000
 """The most names of each role that Tab completes: those used most."""
 _ROLES: Final = (Role.CONCEPT, Role.RELATION, Role.ENTITY)
-_OF_RELATIONS: Final = frozenset(["some", "only", "value", "min", "max", "exactly", "itself", "inverse"])
 _EVERYTHING: Final = Concept(ANYTHING)
 
 
@@ -148,10 +147,6 @@ class QueryName(QueryObject):
         """What the relation leads from to itself: ``relation Self``."""
         return QueryExpression(self.kb, HasSelf(self.kb.relations.term(self.name)))
 
-    def __dir__(self) -> Sequence[str]:
-        hidden = frozenset[str]() if self.name in self.kb.relations else _OF_RELATIONS
-        return [name for name in super().__dir__() if name not in hidden]
-
     def _restrict(self, word: str, operand: QueryLike, count: int = 0) -> QueryExpression:
         if count < 0:
             raise QueryError(f"{word}({count}, ...): the number must be 0 or more")
@@ -191,7 +186,7 @@ class QueryBuilder(ABC):
             try:
                 return self[name]
             except UnknownName as error:
-                raise AttributeError(str(error)) from None
+                raise UnknownAttribute(str(error), error.candidates) from None
 
     def __dir__(self) -> list[str]:
         """With the names that can stand after a dot; Tab completes them."""
