@@ -38,7 +38,7 @@ def build(
     (`annotations=["has_phenotype"]`, `keep_literals=True`, ...) and `tarbox.kb.build.BuildOptions` (`base`,
     `strict`, ...). A warning tells of lines that cannot be read.
     """
-    from tarbox.kb.build import Progress
+    from tarbox.cli.kb import build_progress
     from tarbox.kb.build import build as build_store
     from tarbox.kb.presets import PRESETS
     from tarbox.kb.sources import Rejection, find_sources
@@ -53,7 +53,7 @@ def build(
     found = chosen.sources(None) if chosen else find_sources([os.fspath(each) for each in given], format)[0]
     place = _Place(to, preset or "kb")
     with ProgressLine() as line:
-        store = build_store(found, place.path, made, Progress(stage=line.show))
+        store = build_store(found, place.path, made, build_progress(line, found))
     if store.manifest["rejected"]:
         first = Rejection(**store.manifest["rejected"][0])
         warn(f"{store.manifest['report']['rejections']:,} lines cannot be read, the first {first}", stacklevel=2)

@@ -148,7 +148,7 @@ def test_types_are_those_of_the_exact_answers(client: httpx.Client, kb: Knowledg
     for concept in ("Person", "Company", "Agent"):
         found = client.get("/sparql", params={"query": f"SELECT ?x {{ ?x a <{NS}{concept}> }}"}).json()
         values = sorted(row["x"]["value"] for row in found["results"]["bindings"])
-        assert values == [thing.iri[1:-1] for thing in kb.instances_of(concept)]
+        assert values == [thing.iri[1:-1] for thing in kb.members(concept)]
 
 
 @pytest.mark.parametrize("method", ["GET", POST])

@@ -127,7 +127,7 @@ def test_collections(kb: KnowledgeBase) -> None:
         kb.entities["Gogle"]
     assert [found.label for found in kb.search("neur")] == ["NeuralNetworks"]
     assert [thing.label for thing in kb.concepts_of("Toronto")] == ["Agent", "Organisation", "University"]
-    assert [thing.label for thing in kb.instances_of("Organisation")] == ["Google", "MIT", "Toronto"]
+    assert [thing.label for thing in kb.members("Organisation")] == ["Google", "MIT", "Toronto"]
 
 
 def test_facts_with_names(kb: KnowledgeBase) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarbox.cli.exits import WITH_REJECTED
+from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ def build_kb(
     options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
     if columns is not None:
         options = replace(options, columns=parse_columns(columns))
-    with _progress(found) as progress:
-        store = build(found, output, options, progress)
+    with ProgressLine() as line:
+        store = build(found, output, options, build_progress(line, found))
     _report(store.manifest, passed, output)
     if chosen and chosen.paper_sizes:
         _compare(store.manifest["counts"], chosen)
@@ -122,26 +122,21 @@ def _find_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-@contextmanager
-def _progress(sources: list[Source]) -> Iterator[Progress]:
-    """A bar over the bytes of all sources, then a line for each stage; silent where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
+def build_progress(line: ProgressLine, sources: Sequence[Source]) -> Progress:
+    """What a build tells: its stages, and which share of the bytes of all sources is read."""
     from tarbox.kb.build import Progress
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=sum(source.path.stat().st_size for source in sources))
-        behind: dict[Path, int] = {}
+    total, behind, stage = sum(source.path.stat().st_size for source in sources), dict[Path, int](), ["reading"]
 
-        def advance(source: Source, position: int) -> None:
-            behind[source.path] = position
-            bar.update(task, completed=sum(behind.values()))
+    def begin(text: str) -> None:
+        stage[0] = text
+        line.show(text)
 
-        yield Progress(stage=lambda text: bar.update(task, description=text), bytes=advance)
+    def advance(source: Source, position: int) -> None:
+        behind[source.path] = position
+        line.show(stage[0], sum(behind.values()) / max(total, 1))
+
+    return Progress(begin, advance)
 
 
 def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:

@@ -53,6 +53,17 @@ class ProgressLine:
         elif self._is_due():
             self.say(line)
 
+    def counter(self, title: str, total: int) -> Callable[[int], None]:
+        """What is told how many more of `total` are done."""
+        done = 0
+
+        def advance(number: int) -> None:
+            nonlocal done
+            done += number
+            self.show(f"{title}: {done:,} of {total:,}", done / max(total, 1))
+
+        return advance
+
     def say(self, line: str) -> None:
         """A line that stays; in a notebook until the next."""
         with self._lock:
@@ -80,9 +91,9 @@ class ProgressLine:
 class _Terminal:
     def __init__(self, stream: TextIO, line: str) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-        columns = SpinnerColumn(), BarColumn(20), TextColumn("{task.description}", markup=False)
+        columns = SpinnerColumn(), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.description}", markup=False)
         self._bar = Progress(*columns, console=Console(file=stream, highlight=False), transient=True)
         self._task = self._bar.add_task(line, total=None)
         self._bar.start()

@@ -76,7 +76,9 @@ class ConceptAnswer:
 
     @property
     def score(self) -> float:
-        return descriptive_score(self.coverage, self.specificity)
+        """How much, on average, membership in the concept tells about an answer. `Thing` covers everything and tells
+        nothing; a concept of one answer tells much about little. Both score low."""
+        return self.coverage * self.specificity
 
 
 @final
@@ -91,14 +93,6 @@ class Expression:
     coverage: float
     specificity: float
     p_value: float
-
-
-def descriptive_score(coverage: float, specificity: float) -> float:
-    """Coverage times specificity: how much, on average, membership in the concept tells about an answer.
-
-    `Thing` covers everything and tells nothing; a concept of one answer tells much about little. Both score low.
-    """
-    return coverage * specificity
 
 
 @final

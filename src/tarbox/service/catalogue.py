@@ -95,7 +95,7 @@ class Catalogue:
             kb.facts.vocabulary.synonyms_of(Role.CONCEPT, row),
             len(kb.index.instances.entities_of[row]),
             int(self._sizes[row]),
-            float(kb.index.descriptions.specificity()[row]),
+            float(kb.specificity[row]),
             self._lines([each for each in tree.parents[row].tolist() if each != row]),
             self._lines(page.of(self._by_use(Role.CONCEPT, children))),
             len(children),

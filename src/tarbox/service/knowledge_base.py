@@ -307,10 +307,6 @@ class KnowledgeBase(QueryBuilder):
         """The concepts that an entity is an instance of, under closure."""
         return [self.concepts.at(row) for row in self.index.instances.concepts_of[self.entities.id(entity)].tolist()]
 
-    def instances_of(self, concept: str) -> list[Thing]:
-        """The instances of a concept, under closure."""
-        return [self.entities.at(row) for row in self.index.instances.entities_of[self.concepts.id(concept)].tolist()]
-
     def describe(self, query: QueryLike) -> str:
         """The query as an English phrase."""
         return describe(tree_of(self, query), self.naming.show)
@@ -344,7 +340,8 @@ class KnowledgeBase(QueryBuilder):
         return {name: to_frame(table) for name, table in self.to_arrow().items()}
 
     @cached_property
-    def _specificity(self) -> Floats:
+    def specificity(self) -> Floats:
+        """[C] of each concept, as answers have it."""
         return self.index.descriptions.specificity()
 
     def _ids(self, names: Iterable[str]) -> Ids:
@@ -368,7 +365,7 @@ class KnowledgeBase(QueryBuilder):
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
-            self._specificity[found.concepts],
+            self.specificity[found.concepts],
             lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
         )
         ordered = described.sort(asked.order, np.arange(len(found.concepts)))[: asked.reach]
@@ -394,4 +391,4 @@ class KnowledgeBase(QueryBuilder):
 
     def _concept_answer(self, concept: int, coverage: float) -> ConceptAnswer:
         thing = self.concepts.at(concept)
-        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, float(self._specificity[concept]))
+        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, float(self.specificity[concept]))

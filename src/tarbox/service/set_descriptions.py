@@ -106,7 +106,7 @@ def describe_set(
     redundant = leading.redundant(index.descriptions.hierarchy)
     listed = np.flatnonzero((leading.inside > 0) & (everything | ~redundant))
     ordered = listed[np.lexsort((index.descriptions.entities_of.sizes()[listed], leading.p_values[listed]))]
-    specificity = index.descriptions.specificity()
+    specificity = kb.specificity
     concepts = [
         ConceptAnswer(
             thing.iri,
