@@ -13,19 +13,19 @@ from tarbox.core.errors import TarboxError
 from tarbox.version import __version__
 
 if TYPE_CHECKING:
+    from tarbox.cli.workflow import build, train
     from tarbox.service.answering import open_answerer as open  # noqa: A004 - `tarbox.open`
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
-    from tarbox.workflow import build, train
 
 __all__ = ["KnowledgeBase", "Reasoner", "TarboxError", "__version__", "build", "open", "train"]
 
 _LAZY = {
     "KnowledgeBase": ("tarbox.service.knowledge_base", "KnowledgeBase"),
     "Reasoner": ("tarbox.service.reasoner", "Reasoner"),
-    "build": ("tarbox.workflow", "build"),
+    "build": ("tarbox.cli.workflow", "build"),
     "open": ("tarbox.service.answering", "open_answerer"),
-    "train": ("tarbox.workflow", "train"),
+    "train": ("tarbox.cli.workflow", "train"),
 }
 
 

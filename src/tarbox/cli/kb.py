@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,9 +16,7 @@ from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tarbox.kb.build import Progress
     from tarbox.kb.presets import Preset
-    from tarbox.kb.sources import Source
 
 _SHOWN = 20
 
@@ -79,32 +76,33 @@ def build_kb(
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
     """Build a knowledge base from files."""
+    from tarbox.cli.workflow import build_options, build_progress, find_preset
     from tarbox.kb.attributes import evidence_codes
-    from tarbox.kb.build import BuildOptions, build
-    from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.build import build
     from tarbox.kb.readers.tables import parse_columns
-    from tarbox.kb.reasoning.inference import choose_mode
     from tarbox.kb.sources import find_sources
     from tarbox.kb.staging import parse_memory
 
-    chosen = _find_preset(preset) if preset else None
+    chosen = find_preset(preset) if preset else None
     if bool(sources) == bool(chosen):
         raise ConfigError("give SOURCE files to `kb build`, or a --preset; not both, not neither.")
     found, passed = (chosen.sources(raw), []) if chosen else find_sources(sources or [], format)
-    given: dict[str, Any] = {"language": language, "core": core, "merge_same": merge_same}
-    if literals is not None:
-        given["keep_literals"] = literals is Literals.KEEP
-    if min_degree is not None:
-        given["min_degree"] = min_degree
-    if annotation:
-        given["annotations"] = tuple(annotation)
-    if evidence:
-        given["evidence"] = evidence_codes(evidence)
-    meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
-    mode = choose_mode(infer or ("none" if chosen else None), complete)
-    options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
-    if columns is not None:
-        options = replace(options, columns=parse_columns(columns))
+    given: dict[str, Any] = {
+        "language": language,
+        "core": core,
+        "merge_same": merge_same,
+        "strict": strict,
+        "infer": infer,
+        "seconds": complete,
+        "base": base,
+        "memory": parse_memory(memory) if memory else None,
+        "columns": parse_columns(columns) if columns is not None else None,
+        "keep_literals": literals and literals is Literals.KEEP,
+        "min_degree": min_degree,
+        "annotations": annotation or None,
+        "evidence": evidence_codes(evidence) if evidence else None,
+    }
+    options = build_options(chosen, {key: value for key, value in given.items() if value is not None})
     with ProgressLine() as line:
         store = build(found, output, options, build_progress(line, found))
     _report(store.manifest, passed, output)
@@ -112,31 +110,6 @@ def build_kb(
         _compare(store.manifest["counts"], chosen)
     if store.manifest["report"]["rejections"]:
         raise typer.Exit(WITH_REJECTED)
-
-
-def _find_preset(name: str) -> Preset:
-    from tarbox.kb.presets import PRESETS
-
-    if name not in PRESETS:
-        raise ConfigError(f"no preset '{name}'. There are: {', '.join(PRESETS)}.")
-    return PRESETS[name]
-
-
-def build_progress(line: ProgressLine, sources: Sequence[Source]) -> Progress:
-    """What a build tells: its stages, and which share of the bytes of all sources is read."""
-    from tarbox.kb.build import Progress
-
-    total, behind, stage = sum(source.path.stat().st_size for source in sources), dict[Path, int](), ["reading"]
-
-    def begin(text: str) -> None:
-        stage[0] = text
-        line.show(text)
-
-    def advance(source: Source, position: int) -> None:
-        behind[source.path] = position
-        line.show(stage[0], sum(behind.values()) / max(total, 1))
-
-    return Progress(begin, advance)
 
 
 def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:

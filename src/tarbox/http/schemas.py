@@ -68,7 +68,13 @@ class AnswersRequest(BaseModel):
     questions: list[AnswerRequest] = Field(min_length=1, max_length=Bounds().questions)
 
 
-class EntityItem(BaseModel):
+class NamedItem(BaseModel):
+    iri: str
+    label: str
+    name: str
+
+
+class EntityItem(NamedItem):
     """An entity: `iri` in N-Triples form, `name` as a query can say it.
 
     `degree` is 1 for a known answer, unless it follows from a `not` that a model doubts. For a predicted one it is a
@@ -76,9 +82,6 @@ class EntityItem(BaseModel):
     its best (1).
     """
 
-    iri: str
-    label: str
-    name: str
     degree: float = Field(ge=0, le=1)
     status: Literal["known", "predicted"]
 
@@ -157,12 +160,6 @@ class SearchReply(BaseModel):
     results: list[SearchResult]
 
 
-class NamedItem(BaseModel):
-    iri: str
-    label: str
-    name: str
-
-
 class InstanceItem(NamedItem):
     degree: float
     status: str
@@ -189,10 +186,7 @@ class ClassDescriptionReply(BaseModel):
     predicted_subclasses: list[InstanceItem]
 
 
-class Frequent(BaseModel):
-    iri: str
-    label: str
-    name: str
+class Frequent(NamedItem):
     count: int
 
 

@@ -21,7 +21,11 @@ from tarbox.service.answers import require
 if TYPE_CHECKING:
     import networkx as nx
 
-_SCHEMA_EDGES: Final = {"typings": (RDF_TYPE, "is a"), "subsumptions": (SUBCLASS_OF, "is a kind of")}
+_EDGES: Final = (
+    ("assertions", "head", "tail", "", ""),
+    ("typings", "entity", "concept", f"<{RDF_TYPE}>", "is a"),
+    ("subsumptions", "sub", "super", f"<{SUBCLASS_OF}>", "is a kind of"),
+)
 CACHED: Final = 1 << 16
 """How many names are kept at hand; more are looked up again."""
 
@@ -95,7 +99,9 @@ def name_of(text: str) -> Name:
 def tables(facts: Facts) -> dict[str, pa.Table]:
     """Assertions, typings and subsumptions: of every id its term in N-Triples form, then of every id its label."""
     names = facts.vocabulary
-    entities, concepts, relations = (_NameColumns.of(names.names(role)) for role in Role)
+    entities, concepts, relations = (
+        [(to_ntriples(term), own.show(row)) for row, term in enumerate(own)] for own in map(names.names, Role)
+    )
     return {
         "assertions": _table(
             head=(entities, facts.heads), relation=(relations, facts.relations), tail=(entities, facts.tails)
@@ -105,24 +111,15 @@ def tables(facts: Facts) -> dict[str, pa.Table]:
     }
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _NameColumns:
-    """The terms and the labels of one role, by id."""
-
-    terms: pa.Array
-    labels: pa.Array
-
-    @classmethod
-    def of(cls, names: Names) -> _NameColumns:
-        labels = pa.array(map(names.show, range(len(names))), pa.string())
-        return cls(pa.array(map(to_ntriples, names), pa.string()), labels)
-
-
-def _table(**columns: tuple[_NameColumns, Ids]) -> pa.Table:
-    taken = {name: (of, pa.array(np.asarray(ids))) for name, (of, ids) in columns.items()}
-    terms = {name: of.terms.take(ids) for name, (of, ids) in taken.items()}
-    return pa.table(terms | {f"{name}_label": of.labels.take(ids) for name, (of, ids) in taken.items()})
+def _table(**columns: tuple[list[tuple[str, str]], Ids]) -> pa.Table:
+    """Of each column the terms, then of each the labels."""
+    return pa.table(
+        {
+            name + suffix: pa.array([each[part] for each in names], pa.string()).take(pa.array(np.asarray(ids)))
+            for part, suffix in enumerate(("", "_label"))
+            for name, (names, ids) in columns.items()
+        }
+    )
 
 
 def graph_of(facts: Facts) -> nx.MultiDiGraph:
@@ -132,22 +129,13 @@ def graph_of(facts: Facts) -> nx.MultiDiGraph:
     require("networkx", "graphs need")
     import networkx as nx
 
-    graph: nx.MultiDiGraph = nx.MultiDiGraph()
+    graph = nx.MultiDiGraph()
     for role in (Role.CONCEPT, Role.ENTITY):  # an entity's label stays where one IRI is both
         names = facts.vocabulary.names(role)
-        graph.add_nodes_from(
-            (to_ntriples(term), {"label": names.show(row), role.value: True}) for row, term in enumerate(names)
-        )
-    for name, table in tables(facts).items():
-        columns = [column.to_pylist() for column in table.itercolumns()]
-        if name == "assertions":
-            heads, relations, tails, _, labels, _ = columns
-        else:
-            key, label = _SCHEMA_EDGES[name]
-            heads, tails = columns[:2]
-            relations, labels = [to_ntriples(key)] * len(heads), [label] * len(heads)
-        graph.add_edges_from(
-            (head, tail, key, {"label": label})
-            for head, tail, key, label in zip(heads, tails, relations, labels, strict=True)
-        )
+        for row, term in enumerate(names):
+            graph.add_node(to_ntriples(term), **{"label": names.show(row), role.value: True})
+    found = tables(facts)
+    for table, head, tail, relation, label in _EDGES:
+        for row in found[table].to_pylist():
+            graph.add_edge(row[head], row[tail], row.get("relation", relation), label=row.get("relation_label", label))
     return graph

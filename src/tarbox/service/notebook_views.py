@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tarbox.core.ids import Role
 from tarbox.kb.facts import KINDS
@@ -56,7 +56,7 @@ def kb_view(kb: KnowledgeBase) -> str:
     """What is in a knowledge base: counts, and the concepts and relations used most."""
     counts = kb.facts.counts()
     used = [
-        _table([role.plural, "used"], [(each.label, f"{each.count:,}") for each in kb.search("", ROWS, role)])
+        _table([role.plural, "used"], [(escape(each.label), f"{each.count:,}") for each in kb.search("", ROWS, role)])
         for role in (Role.CONCEPT, Role.RELATION)
     ]
     sizes = _table([kb.title, ""], [(kind, f"{counts[kind]:,}") for kind in KINDS])
@@ -101,7 +101,7 @@ def _kinds(answers: Answers, *wanted: str) -> Iterator[_Kind]:
 def _kind_view(kind: _Kind) -> str:
     """Degrees as bars; of concepts, how many answers they cover."""
     rows = [
-        (each.label, _Markup(f'<meter max="1" value="{each.degree:.4f}"></meter> {each.degree:.2f}'))
+        (escape(each.label), f'<meter max="1" value="{each.degree:.4f}"></meter> {each.degree:.2f}')
         + ((f"{each.coverage:.2f}",) if isinstance(each, ConceptAnswer) else ())
         for each in kind.shown
     ]
@@ -110,18 +110,9 @@ def _kind_view(kind: _Kind) -> str:
     return _table(heads[: len(rows[0]) if rows else 1], rows)
 
 
-@final
-class _Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Headings are texts, cells HTML."""
     head = "".join(f'<th style="text-align:left">{escape(text)}</th>' for text in heads)
-    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
+    cells = ("".join(f'<td style="text-align:left">{cell}</td>' for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: str) -> str:
-    return f'<td style="text-align:left">{value if isinstance(value, _Markup) else escape(value)}</td>'

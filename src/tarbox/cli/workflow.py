@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -16,12 +16,13 @@ from warnings import warn
 from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.config import unknown_key
 from tarbox.core.errors import ConfigError
-from tarbox.service.knowledge_base import KnowledgeBase
-from tarbox.service.reasoner import Reasoner
 
 if TYPE_CHECKING:
-    from tarbox.kb.build import BuildOptions
+    from tarbox.kb.build import BuildOptions, Progress
     from tarbox.kb.presets import Preset
+    from tarbox.kb.sources import Source
+    from tarbox.service.knowledge_base import KnowledgeBase
+    from tarbox.service.reasoner import Reasoner
 
 
 def build(
@@ -38,18 +39,15 @@ def build(
     (`annotations=["has_phenotype"]`, `keep_literals=True`, ...) and `tarbox.kb.build.BuildOptions` (`base`,
     `strict`, ...). A warning tells of lines that cannot be read.
     """
-    from tarbox.cli.kb import build_progress
     from tarbox.kb.build import build as build_store
-    from tarbox.kb.presets import PRESETS
     from tarbox.kb.sources import Rejection, find_sources
+    from tarbox.service.knowledge_base import KnowledgeBase
 
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if bool(given) == bool(preset):
         raise ConfigError("give files to tarbox.build, or a preset; not both, not neither")
-    if preset is not None and preset not in PRESETS:
-        raise ConfigError(f"no preset {preset!r}. There are: {', '.join(PRESETS)}.")
-    chosen, format = PRESETS[preset] if preset else None, options.pop("format", None)
-    made = _build_options(chosen, options)
+    chosen, format = find_preset(preset) if preset else None, options.pop("format", None)
+    made = build_options(chosen, options)
     found = chosen.sources(None) if chosen else find_sources([os.fspath(each) for each in given], format)[0]
     place = _Place(to, preset or "kb")
     with ProgressLine() as line:
@@ -62,8 +60,33 @@ def build(
     return kb
 
 
-def _build_options(preset: Preset | None, given: Mapping[str, Any]) -> BuildOptions:
-    """The options by their names, beside those of a preset; a list will do where a tuple is meant."""
+def build_progress(line: ProgressLine, sources: Sequence[Source]) -> Progress:
+    """What a build tells: its stages, and which share of the bytes of all sources is read."""
+    from tarbox.kb.build import Progress
+
+    total, behind, stage = sum(source.path.stat().st_size for source in sources), dict[Path, int](), ["reading"]
+
+    def begin(text: str) -> None:
+        stage[0] = text
+        line.show(text)
+
+    def advance(source: Source, position: int) -> None:
+        behind[source.path] = position
+        line.show(stage[0], sum(behind.values()) / max(total, 1))
+
+    return Progress(begin, advance)
+
+
+def find_preset(name: str) -> Preset:
+    from tarbox.kb.presets import PRESETS
+
+    if name not in PRESETS:
+        raise ConfigError(f"no preset '{name}'. There are: {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+def build_options(preset: Preset | None, given: Mapping[str, Any]) -> BuildOptions:
+    """The options that are given, by their names, beside those of a preset; a list will do where a tuple is meant."""
     from tarbox.kb.build import BuildOptions
     from tarbox.kb.interpretation import Interpretation
     from tarbox.kb.reasoning.inference import choose_mode
@@ -96,6 +119,8 @@ def train(
     """
     from tarbox.cli.train import DEFAULT, setting_tables
     from tarbox.cli.training_progress import ProgressPrinter
+    from tarbox.service.knowledge_base import KnowledgeBase
+    from tarbox.service.reasoner import Reasoner
     from tarbox.training.session import Listeners, start
     from tarbox.training.settings import resolve
 
