@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import final
 
 from tarbox.cli.progress_line import ProgressLine, duration
@@ -18,6 +19,7 @@ from tarbox.training.events import (
     Validated,
 )
 from tarbox.training.memory import in_words
+from tarbox.training.session import Listeners
 
 
 @final
@@ -70,6 +72,13 @@ class ProgressPrinter:
     def _words(self, done: str, losses: Mapping[str, float], speed: float, left: float | None) -> str:
         shown = " ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
         return f"{done}  loss: {shown}  {speed:,.0f} samples/s{_rest(left)}{self._best}"
+
+
+@contextmanager
+def told() -> Iterator[Listeners]:
+    """Who tells a person how a training goes."""
+    with ProgressLine() as line:
+        yield Listeners([ProgressPrinter(line)])
 
 
 def _rest(seconds: float | None) -> str:

@@ -7,10 +7,10 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from tarbox.cli.progress_line import ProgressLine
@@ -49,14 +49,14 @@ def build(
     chosen, format = find_preset(preset) if preset else None, options.pop("format", None)
     made = build_options(chosen, options)
     found = chosen.sources(None) if chosen else find_sources([os.fspath(each) for each in given], format)[0]
-    place = _Place(to, preset or "kb")
+    path, tie = _place(to, preset or "kb")
     with ProgressLine() as line:
-        store = build_store(found, place.path, made, build_progress(line, found))
+        store = build_store(found, path, made, build_progress(line, found))
     if store.manifest["rejected"]:
         first = Rejection(**store.manifest["rejected"][0])
         warn(f"{store.manifest['report']['rejections']:,} lines cannot be read, the first {first}", stacklevel=2)
-    kb = KnowledgeBase.load(place.path)
-    place.keep_for(kb)
+    kb = KnowledgeBase.load(path)
+    tie(kb)
     return kb
 
 
@@ -118,35 +118,29 @@ def train(
     `--set`: `{"epochs": 15, "model.rank": 64, "seed": 1}`.
     """
     from tarbox.cli.train import DEFAULT, setting_tables
-    from tarbox.cli.training_progress import ProgressPrinter
+    from tarbox.cli.training_progress import told
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
-    from tarbox.training.session import Listeners, start
+    from tarbox.training.session import start
     from tarbox.training.settings import resolve
 
     chosen = DEFAULT if model is None and recipe is None else model
     assignments = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
     tables = setting_tables(recipe, None, assignments, chosen)
     hardware = {} if device is None else {"hardware": {"device": device}}
-    place = _Place(to, "run")
-    with ProgressLine() as line:
-        listeners = Listeners([ProgressPrinter(line)])
-        facts = source.path if isinstance(source, KnowledgeBase) else source
-        start(facts, place.path, resolve([*tables, hardware], chosen or DEFAULT), listeners)
-    reasoner = Reasoner.load(place.path)
-    place.keep_for(reasoner.kb)
+    facts = source.path if isinstance(source, KnowledgeBase) else source
+    path, tie = _place(to, "run")
+    with told() as listeners:
+        start(facts, path, resolve([*tables, hardware], chosen or DEFAULT), listeners)
+    reasoner = Reasoner.load(path)
+    tie(reasoner.kb)
     return reasoner
 
 
-@final
-class _Place:
-    """A folder that someone names, or a temporary one."""
-
-    def __init__(self, named: str | os.PathLike[str] | None, name: str) -> None:
-        self._temporary = None if named is not None else tempfile.mkdtemp(prefix="tarbox-")
-        self.path = Path(named) if named is not None else Path(self._temporary or "") / name
-
-    def keep_for(self, owner: object) -> None:
-        """What is temporary goes when its owner does, or when Python ends."""
-        if self._temporary is not None:
-            weakref.finalize(owner, shutil.rmtree, self._temporary, ignore_errors=True)
+def _place(named: str | os.PathLike[str] | None, name: str) -> tuple[Path, Callable[[object], object]]:
+    """The folder that is named, or a temporary one; and what ties that to an owner: it goes when the owner does, or
+    when Python ends."""
+    if named is not None:
+        return Path(named), lambda _: None
+    made = tempfile.mkdtemp(prefix="tarbox-")
+    return Path(made) / name, lambda owner: weakref.finalize(owner, shutil.rmtree, made, ignore_errors=True)

@@ -221,10 +221,11 @@ class Answers:
                 raise QueryError(f"there is no entity number {answer} among {len(self.entities):,}: nothing to explain")
             answer = self.entities[answer]
         if isinstance(answer, str):
-            is_concept, iri = answer in self.by.kb.concepts and answer not in self.by.kb.entities, answer
-        else:
-            is_concept, iri = isinstance(answer, ConceptAnswer), answer.iri
-        return self.by.explain(self.tree, iri, Role.CONCEPT if is_concept else Role.ENTITY)
+            role = Role.ENTITY if answer in self.by.kb.entities or answer not in self.by.kb.concepts else Role.CONCEPT
+            return self.by.explain(self.tree, answer, role)
+        return self.by.explain(
+            self.tree, answer.iri, Role.CONCEPT if isinstance(answer, ConceptAnswer) else Role.ENTITY
+        )
 
     def to_arrow(self) -> pa.Table:
         """One row per answer: ``level``, and the fields of `ConceptAnswer`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tarbox.core.ids import Role
 from tarbox.kb.facts import KINDS
@@ -25,10 +25,9 @@ _BESIDE: Final = "display:flex;flex-wrap:wrap;gap:2em;align-items:flex-start"
 def answers_text(answers: Answers) -> str:
     """The answers in a line for each kind."""
     lines = []
-    for kind in _kinds(answers):
-        names = [each.label if each.status == KNOWN else f"{each.label} ({each.degree:.2f})" for each in kind.shown]
-        more = ", ..." if len(names) < kind.total else ""
-        lines.append(f"{kind.title}{': ' if names else ''}{', '.join(names)}{more}")
+    for title, total, shown in _kinds(answers):
+        names = [each.label if each.status == KNOWN else f"{each.label} ({each.degree:.2f})" for each in shown]
+        lines.append(title + ": " * bool(names) + ", ".join([*names, *["..."] * bool(names and len(names) < total)]))
     return "\n".join(lines)
 
 
@@ -37,8 +36,8 @@ def answers_view(answers: Answers) -> str:
     asked = f"<p>{escape(answers.query)}</p>"
     if answers.by is not None and answers.tree is not None:
         asked = query_view(answers.by.kb, answers.tree)
-    tables = {status: "".join(_kind_view(kind) for kind in _kinds(answers, status)) for status in (KNOWN, PREDICTED)}
-    return asked + "".join(f'<div style="{_BESIDE}">{each}</div>' for each in tables.values() if each)
+    tables = [_kind_view(*kind) for kind in _kinds(answers)]
+    return asked + "".join(f'<div style="{_BESIDE}">{"".join(pair)}</div>' for pair in (tables[:2], tables[2:]) if pair)
 
 
 def query_view(kb: KnowledgeBase, query: Query) -> str:
@@ -74,39 +73,30 @@ def support_view(support: Support) -> str:
     return f"<p>{escape(support.sentence)}</p><ol>{steps}</ol>"
 
 
-class _Kind(NamedTuple):
-    """Answers of one level and status: how many there are, and the first of those that are listed."""
-
-    title: str
-    total: int
-    shown: Sequence[EntityAnswer | ConceptAnswer]
-
-
-def _kinds(answers: Answers, *wanted: str) -> Iterator[_Kind]:
-    """Known entities and concepts, then predicted ones, where there are any; or those of one status."""
+def _kinds(answers: Answers) -> Iterator[tuple[str, int, Sequence[EntityAnswer | ConceptAnswer]]]:
+    """Known entities and concepts, then predicted ones where there are any of either: a title, how many there are, and
+    the first of those that are listed."""
     levels: tuple[tuple[Role, Sequence[EntityAnswer | ConceptAnswer], AnswerCounts], ...] = (
         (Role.ENTITY, answers.entities, answers.entity_counts),
         (Role.CONCEPT, answers.concepts, answers.concept_counts),
     )
     predicted = any(counts.predicted for _, _, counts in levels)
-    for status in wanted or (KNOWN, PREDICTED):
+    for status in (KNOWN, PREDICTED) if predicted else (KNOWN,):
         for role, listed, counts in levels:
-            if status == KNOWN or predicted:
-                count = counts.known if status == KNOWN else counts.predicted
-                among = listed[:ROWS] if status == KNOWN else listed  # known ones may be millions
-                shown = [each for each in among if each.status == status][:ROWS]
-                yield _Kind(f"{count:,} {status} {role.value if count == 1 else role.plural}", count, shown)
+            count = counts.known if status == KNOWN else counts.predicted
+            among = listed[:ROWS] if status == KNOWN else listed  # known ones may be millions
+            shown = [each for each in among if each.status == status][:ROWS]
+            yield f"{count:,} {status} {role.value if count == 1 else role.plural}", count, shown
 
 
-def _kind_view(kind: _Kind) -> str:
+def _kind_view(title: str, total: int, shown: Sequence[EntityAnswer | ConceptAnswer]) -> str:
     """Degrees as bars; of concepts, how many answers they cover."""
     rows = [
         (escape(each.label), f'<meter max="1" value="{each.degree:.4f}"></meter> {each.degree:.2f}')
         + ((f"{each.coverage:.2f}",) if isinstance(each, ConceptAnswer) else ())
-        for each in kind.shown
+        for each in shown
     ]
-    number = f"{len(rows)} of " if len(rows) < kind.total else ""
-    heads = [number + kind.title, "degree", "coverage"]
+    heads = [f"{len(rows)} of {title}" if len(rows) < total else title, "degree", "coverage"]
     return _table(heads[: len(rows[0]) if rows else 1], rows)
 
 
