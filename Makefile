@@ -16,7 +16,7 @@ test: $(VENV)/.test
 biomed: $(VENV)/.biomed
 	@$(BIN)/python -m pytest -m biomed tests/kb
 
-# Twenty minutes, most of them training; the notebooks keep what they print.
+# Twenty minutes, most of them training; the notebooks keep what they show. `make test` runs the two short ones.
 notebooks: $(VENV)/.notebooks
 	@for notebook in docs/notebooks/*.ipynb; do \
 	  echo "$$notebook ..."; \

@@ -222,7 +222,7 @@ def main() -> None:
     tarbox("kb", "build", write_ontology(given.folder / "family.ofn", persons, facts), "-o", given.folder / "complete")
     complete = KnowledgeBase.load(given.folder / "complete")
     if not given.bare:
-        facts += [f"ClassAssertion(:{c} {x.iri})" for c in CONCEPTS[3:] for x in complete.instances_of(c)]
+        facts += [f"ClassAssertion(:{c} {x.iri})" for c in CONCEPTS[3:] for x in complete.members(c)]
     asked = expressions(np.random.default_rng(0), complete)
     right = {text: {each.iri for each in complete.answer(text).entities} for texts in asked.values() for text in texts}
     print(f"{len(persons)} persons, {len(facts):,} asserted facts; {len(right)} expressions", flush=True)
@@ -263,7 +263,7 @@ def memberships(names: list[str], asks: dict[str, Way], right: dict[str, set[str
     for way in ("run, likely", "told run, likely"):
         likely = {(c, x) for c, found in zip(names, asks[way](names), strict=True) for x in found} - known
         counts += [len(likely), len(likely & true)]
-    return [*counts, len(known) - sum(len(fewer.instances_of(c)) for c in names)]
+    return [*counts, len(known) - sum(len(fewer.members(c)) for c in names)]
 
 
 def show_worst(texts: list[str], exact: list[float], run: list[float], count: int) -> None:

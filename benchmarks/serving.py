@@ -44,7 +44,7 @@ from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import encode
 from tarbox.models.saved import is_run, open_run
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Query
-from tarbox.service.answering import Answerer, answer_texts, open_answerer, warm_up
+from tarbox.service.answering import Answerer, open_answerer, warm_up
 from tarbox.service.knowledge_base import KnowledgeBase
 
 PROGRAM: Final = "import typer; from tarbox.cli.serve import serve; typer.run(serve)"
@@ -210,7 +210,7 @@ def floor(answerer: Answerer, texts: list[str], seconds: float, size: int) -> tu
         stream, done = cycle(texts), 0
         began, used = time.perf_counter(), time.process_time()
         while time.perf_counter() - began < seconds:
-            for answers in answer_texts(answerer, islice(stream, size), K):
+            for answers in answerer.answer_many(list(islice(stream, size)), K):
                 done += len([*answers.entities, *answers.concepts]) >= 0
         return done / (time.perf_counter() - began), (time.process_time() - used) / done
 
@@ -263,7 +263,7 @@ def compare(path: Path, seconds: float) -> bool:
     answerer = open_answerer(path)
     warm_up(answerer)
     texts = questions(answerer.kb, 500)
-    answer_texts(answerer, texts[: 2 * BATCH], K)  # what is built or compiled on first use is not measured
+    answerer.answer_many(texts[: 2 * BATCH], K)  # what is built or compiled on first use is not measured
     print(f"{path.name}: {len(answerer.kb.entities):,} entities, {len(texts)} questions, k = {K}, {TURNS} turns")
     with _process(NOTHING) as (address, _):
         print(f"clients alone {asyncio.run(load(address, texts, 32, 1.0)).rate:,.0f}/s, from a server of nothing")

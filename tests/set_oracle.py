@@ -38,7 +38,7 @@ class SetOracle:
 
     def __init__(self, kb: KnowledgeBase, kind: str = "Gene") -> None:
         self.terms_of = annotations(kb)
-        wanted = {thing.iri for thing in kb.instances_of(kind)}
+        wanted = {thing.iri for thing in kb.members(kind)}
         self.population = sorted(wanted & self.terms_of.keys())
 
     def test(self, members: list[str], within: list[str] | None = None) -> list[PlainTest]:

@@ -17,7 +17,7 @@ SOURCES = sorted((ROOT / "src" / "tarbox").rglob("*.py"))
 
 
 def test_public_names() -> None:
-    assert dir(tarbox) == ["KnowledgeBase", "Reasoner", "TarboxError", "__version__"]
+    assert dir(tarbox) == ["KnowledgeBase", "Reasoner", "TarboxError", "__version__", "build", "open", "train"]
     assert tarbox.KnowledgeBase.__name__ == "KnowledgeBase"
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         tarbox.Nothing  # noqa: B018

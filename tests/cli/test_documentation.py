@@ -1,7 +1,8 @@
-"""What README.md and docs/presets.md show is what the commands print."""
+"""What README.md, docs/python.md and docs/presets.md show is what the commands print."""
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import shlex
@@ -53,12 +54,16 @@ def test_the_questions_to_one_s_own_knowledge_base(folder: Path) -> None:
         assert re.search(r"^[1-9]\d* entities", run(folder, f"tarbox ask demo/academia -k 0 {question}"), re.MULTILINE)
 
 
-def test_the_program(folder: Path) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    *lines, shown = program.strip().splitlines()
-    code = "\n".join([*lines, f"print({shown})"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
-    assert "Artificial neural network" in done.stdout
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_programs(folder: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands after >>> prints what stands below it; the programs of a page are one."""
+    monkeypatch.chdir(folder)
+    programs = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    written = doctest.DocTestParser().get_doctest("\n".join(programs), {}, page, page, 0)
+    assert len(written.examples) >= 5
+    told: list[str] = []
+    doctest.DocTestRunner().run(written, out=told.append)
+    assert "".join(told) == ""
 
 
 def test_the_size_of_academia(folder: Path) -> None:

@@ -111,7 +111,7 @@ def test_the_tree_of_concepts_can_be_walked_from_its_roots(client: httpx.Client,
 
 def test_instances_of_a_concept_are_paged(client: httpx.Client, kb: KnowledgeBase) -> None:
     card = get(client, "concepts", NS + "Person", limit=1000)
-    assert {item["iri"] for item in card["instances"]} == {thing.iri for thing in kb.instances_of("Person")}
+    assert {item["iri"] for item in card["instances"]} == {thing.iri for thing in kb.members("Person")}
     assert get(client, "concepts", "Person", limit=4, offset=2)["instances"] == card["instances"][2:6]
 
 
@@ -122,7 +122,7 @@ def test_relations_have_ends_and_counts(client: httpx.Client, kb: KnowledgeBase)
     rows = kb.facts.relations == kb.relations.id("worksAt")
     assert works["count"] == rows.sum()
     assert works["subjects"] == len(set(kb.facts.heads[rows].tolist()))
-    persons = {kb.entities.id(thing.iri) for thing in kb.instances_of("Person")}
+    persons = {kb.entities.id(thing.iri) for thing in kb.members("Person")}
     people = next(item for item in works["domain"] if item["name"] == "Person")
     assert people["count"] == len(persons & set(kb.facts.heads[rows].tolist()))
     assert "Agent" not in [item["label"] for item in works["domain"]]  # Person says more, and is as many
@@ -132,7 +132,7 @@ def test_relations_have_ends_and_counts(client: httpx.Client, kb: KnowledgeBase)
 
 
 def test_relations_of_a_concept_are_those_its_instances_have(client: httpx.Client, kb: KnowledgeBase) -> None:
-    companies = {thing.id for thing in kb.instances_of("Company")}
+    companies = {kb.entities.id(member.iri) for member in kb.members("Company")}
     found = get(client, "relations", concept=NS + "Company")
     counts = {(line["iri"], line["direction"]): line["count"] for line in found["relations"]}
     expected: dict[tuple[str, str], int] = {}
@@ -176,5 +176,5 @@ def test_lists_of_unknown_parents_are_problems(client: httpx.Client) -> None:
 
 
 def test_uses_count_what_names_a_thing(kb: KnowledgeBase) -> None:
-    assert kb.uses[Role.RELATION].sum() == len(kb.facts.heads)
-    assert kb.uses[Role.ENTITY].sum() == 2 * len(kb.facts.heads)
+    assert kb.use_counts[Role.RELATION].sum() == len(kb.facts.heads)
+    assert kb.use_counts[Role.ENTITY].sum() == 2 * len(kb.facts.heads)

@@ -15,7 +15,7 @@ from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.presets import PRESETS
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.service.answering import Answerer, ExactAnswerer, Question, answer_texts
+from tarbox.service.answering import Answerer, Question
 from tarbox.service.batching import Batcher
 from tarbox.service.catalogue import Catalogue
 from tarbox.service.concept_paths import paths_to
@@ -36,23 +36,23 @@ TEXTS = [
 
 @pytest.mark.parametrize("k", [None, 1, 3])
 def test_many_answers_are_those_of_each(answerer: Answerer, kb: KnowledgeBase, k: int | None) -> None:
-    for text, found in zip(TEXTS, answer_texts(answerer, TEXTS, k), strict=True):
+    for text, found in zip(TEXTS, answerer.answer_many(TEXTS, k), strict=True):
         expected = kb.answer(text, k)
         assert found.query == text
         assert list(found.entities) == list(expected.entities)
         assert list(found.concepts) == list(expected.concepts)
         assert (found.entity_count, found.concept_count) == (expected.entity_count, expected.concept_count)
-    assert answer_texts(answerer, []) == []
+    assert answerer.answer_many([]) == []
 
 
 def test_threads_share_one_answerer(kb: KnowledgeBase) -> None:
-    fresh = ExactAnswerer(KnowledgeBase(kb.facts, "academia"))  # nothing is built yet: all threads build at once
+    fresh = KnowledgeBase(kb.facts, "academia")  # nothing is built yet: all threads build at once
     expected = [[answer.iri for answer in kb.answer(text, 5).entities] for text in TEXTS]
     start = threading.Barrier(8)
 
     def ask(_: int) -> list[list[str]]:
         start.wait()
-        return [[answer.iri for answer in found.entities] for found in answer_texts(fresh, TEXTS, 5)]
+        return [[answer.iri for answer in found.entities] for found in fresh.answer_many(TEXTS, 5)]
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(8))) == [expected] * 8
@@ -152,7 +152,7 @@ def test_paths_to_a_concept() -> None:
 def test_a_page_of_equivalent_concepts() -> None:
     vocabulary = Vocabulary.of(["urn:x:a"], ["urn:x:A", "urn:x:B", "urn:x:Top"])
     kb = KnowledgeBase(Facts.of(vocabulary, [], [(0, 0)], [(0, 1), (1, 0), (1, 2)]))
-    cards = Catalogue(ExactAnswerer(kb))
+    cards = Catalogue(kb)
     card = cards.concept("A")
     assert [line.label for line in card.equivalents] == ["B"]
     assert [line.label for line in card.paths[0]] == ["Top", "A"]

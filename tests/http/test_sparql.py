@@ -32,7 +32,6 @@ from tarbox.kb import sparql_index
 from tarbox.kb.export import export
 from tarbox.kb.store import open_store
 from tarbox.query.sparql_results import choose_format
-from tarbox.service.answering import ExactAnswerer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
 
@@ -80,7 +79,7 @@ def on_disk(store: Path, serve: Any, tmp_path_factory: pytest.TempPathFactory) -
     shutil.copytree(store, copy)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparql_index, "IN_MEMORY", 0)
-        with serve(by=ExactAnswerer(KnowledgeBase.load(copy))) as address, httpx.Client(base_url=address) as opened:
+        with serve(by=KnowledgeBase.load(copy)) as address, httpx.Client(base_url=address) as opened:
             yield opened
     assert [file.name for file in copy.iterdir() if "sparql" in file.name] == [
         f"sparql-1-{open_store(copy).manifest['content_hash']}"
@@ -149,7 +148,7 @@ def test_types_are_those_of_the_exact_answers(client: httpx.Client, kb: Knowledg
     for concept in ("Person", "Company", "Agent"):
         found = client.get("/sparql", params={"query": f"SELECT ?x {{ ?x a <{NS}{concept}> }}"}).json()
         values = sorted(row["x"]["value"] for row in found["results"]["bindings"])
-        assert values == [thing.iri[1:-1] for thing in kb.instances_of(concept)]
+        assert values == [thing.iri[1:-1] for thing in kb.members(concept)]
 
 
 @pytest.mark.parametrize("method", ["GET", POST])

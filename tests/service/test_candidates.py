@@ -31,7 +31,6 @@ from tarbox.models.credo.neighbours import Neighbours, SharedLinks
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.credo.rules import RuleConfidences
 from tarbox.models.saved import sizes_of
-from tarbox.service.answering import ExactAnswerer
 from tarbox.service.candidate_evidence import EvidenceTeller
 from tarbox.service.candidates import CandidateList
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -307,7 +306,7 @@ def test_wrong_usage(reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_candidates_over_http(reasoner: Reasoner, kb: KnowledgeBase) -> None:
-    async def get(by: Reasoner | ExactAnswerer, **parameters: str) -> httpx.Response:
+    async def get(by: Reasoner | KnowledgeBase, **parameters: str) -> httpx.Response:
         transport = httpx.ASGITransport(app=create_app(by))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.get("/api/candidates", params=parameters)
@@ -319,5 +318,5 @@ def test_candidates_over_http(reasoner: Reasoner, kb: KnowledgeBase) -> None:
     content = asyncio.run(get(reasoner, relation="type", types="University", **{"for": "Organisation"})).json()
     assert [each["subject"]["label"] for each in content["candidates"]] == ["Google"]
     assert asyncio.run(get(reasoner, relation="nothing")).status_code == 400
-    refused = asyncio.run(get(ExactAnswerer(kb), relation="worksAt"))
+    refused = asyncio.run(get(kb, relation="worksAt"))
     assert (refused.status_code, "train a model" in refused.json()["detail"]) == (400, True)

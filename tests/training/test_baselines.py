@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tarbox.benchmark.folder import open_benchmark
-from tarbox.cli.train import _tables
+from tarbox.cli.train import setting_tables
 from tarbox.core.errors import QueryError
 from tarbox.evaluation.evaluator import rank_table
 from tarbox.kb.closure import Instances
@@ -162,13 +162,13 @@ def test_subsampling_weighs_queries_by_their_answers(bench: Path) -> None:
 @EACH
 def test_a_model_has_a_recipe_of_its_own(name: str) -> None:
     """What `tarbox train --model NAME` takes where neither a recipe nor a file is named."""
-    settings = resolve(_tables(None, None, ["epochs=7"], name), name)
+    settings = resolve(setting_tables(None, None, ["epochs=7"], name), name)
     loss = "pairwise" if name == "fuzzqe" else "margin"
     assert (settings.model_name, settings.negatives.count, settings.objective.loss) == (name, 128, loss)
     assert settings.stopping.epochs == 7
     assert settings.model == resolve([read_recipe(name)]).model
     assert settings.model["dimension"] == find_model(name).Config().dimension
-    academia = resolve(_tables("academia", None, [], name), name)
+    academia = resolve(setting_tables("academia", None, [], name), name)
     assert (academia.model_name, academia.negatives.count) == (name, 4)
 
 

@@ -219,7 +219,7 @@ def test_a_degree_is_never_above_a_super_concept_s(tar_run: Path) -> None:
 def test_the_members_of_a_concept(tar_run: Path) -> None:
     reasoner = Reasoner.load(tar_run)
     members = reasoner.members("Researcher", 30)
-    known = {thing.iri for thing in reasoner.kb.instances_of("Researcher")}
+    known = {thing.iri for thing in reasoner.kb.members("Researcher")}
     assert [member.degree for member in members] == sorted((member.degree for member in members), reverse=True)
     assert all((member.iri in known) == (member.status == KNOWN) for member in members)
 

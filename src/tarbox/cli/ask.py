@@ -110,12 +110,17 @@ def ask(
 
         check_plot(plot)
     from tarbox.cli.answer_tables import Form, Printer
+    from tarbox.models.saved import is_run
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.ordering import Order
 
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
-    reasoner = _open_reasoner(source)
+    reasoner = None
+    if is_run(source):
+        from tarbox.service.reasoner import Reasoner  # torch, which a store does not need
+
+        reasoner = Reasoner.load(source)
     if classes and reasoner is not None:
         raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
     kb = KnowledgeBase.load(source, classes or None) if reasoner is None else reasoner.kb
@@ -212,13 +217,8 @@ class QuestionSession:
         from tarbox.service.answering import Question
         from tarbox.service.ordering import Order
 
-        if self.reasoner is not None:
-            order = Order(self.order)
-            return self.reasoner.answer_many(
-                [Question(query, self.k, text, order, self.min_degree) for text, query in asked]
-            )
-        found = self.kb.answer_many([query for _, query in asked], self.k, order=self.order)
-        return [replace(answers, query=text) for (text, _), answers in zip(asked, found, strict=True)]
+        by, order = self.reasoner or self.kb, Order(self.order)
+        return by.answer_many([Question(query, self.k, text, order, self.min_degree) for text, query in asked])
 
     def express(
         self,
@@ -252,17 +252,6 @@ class QuestionSession:
         known = (answer.iri for answer in answers.entities if answer.status == KNOWN and self.kb.attributes)
         facts = {iri: explain_answer(query, self.kb, iri, Role.ENTITY) for iri in islice(known, EXPLAINED)}
         return Reasons(explain(query, self.kb), told, facts)
-
-
-def _open_reasoner(source: Path) -> Reasoner | None:
-    """The reasoner of a run; none where the source is no run."""
-    from tarbox.models.saved import is_run
-
-    if not is_run(source):
-        return None
-    from tarbox.service.reasoner import Reasoner
-
-    return Reasoner.load(source)
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from tarbox.cli.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from tarbox.benchmark.building import Built
@@ -65,31 +66,24 @@ def build(
         min_degree=min_degree,
     )
     store = open_store(kb)
-    with _progress(options) as advance:
-        built = build_benchmark(store.facts, options, output, advance, store)
+    with ProgressLine() as line:
+        built = build_benchmark(store.facts, options, output, _progress(line, options), store)
     _report(built, output)
 
 
-@contextmanager
-def _progress(options: BenchmarkOptions) -> Iterator[Callable[[SamplingTask, int], None]]:
-    """A bar over all queries wanted; what it yields is told how far each task is."""
-    from rich.console import Console
-    from rich.progress import Progress
-
+def _progress(line: ProgressLine, options: BenchmarkOptions) -> Callable[[SamplingTask, int], None]:
+    """What is told how far each task is: a share of all queries wanted."""
     from tarbox.benchmark.calibration import calibration_tasks
     from tarbox.benchmark.sampling import tasks_of
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        wanted = sum(task.wanted for task in (*tasks_of(options), *calibration_tasks(options)))
-        line = bar.add_task("splitting", total=wanted)
-        done: dict[SamplingTask, int] = {}
+    wanted = sum(task.wanted for task in (*tasks_of(options), *calibration_tasks(options)))
+    done: dict[SamplingTask, int] = {}
 
-        def advance(task: SamplingTask, count: int) -> None:
-            done[task] = count
-            bar.update(line, completed=sum(list(done.values())), description=f"{task.template} {task.part}")
+    def advance(task: SamplingTask, count: int) -> None:
+        done[task] = count
+        line.show(f"{task.template} {task.part}", sum(list(done.values())) / max(wanted, 1))
 
-        yield advance
+    return advance
 
 
 def _report(built: Built, output: Path) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from tarbox.service.reasoner import Reasoner
 
 RECIPE: Final = "credo-small"
 QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
@@ -36,16 +32,19 @@ def demo(
 
     from tarbox.cli.answer_tables import Form, Printer
     from tarbox.cli.ask import QuestionSession
-    from tarbox.kb.build import BuildOptions, build
+    from tarbox.cli.workflow import build, train
     from tarbox.kb.facts import KINDS
-    from tarbox.kb.presets import PRESETS
 
     console = Console(highlight=False)
     store, run = output / "academia", output / "run"
-    preset = PRESETS["academia"]
-    counts = build(preset.sources(None), store, BuildOptions(preset.interpretation)).manifest["counts"]
+    counts = build(preset="academia", to=store).facts.counts()
     console.print(f"Built {store}: " + ", ".join(f"{counts[name]:,} {name}" for name in KINDS) + ".\n")
-    reasoner = _train(store, run, console)
+    console.print("Training the reasoner on all facts ...")
+    began = time.monotonic()
+    if run.exists():
+        shutil.rmtree(run)
+    reasoner = train(store, to=run, recipe=RECIPE)
+    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s.\n")
     printer = Printer(reasoner.kb, Form.SCREEN, predicts=True)
     for english, query in QUESTIONS:
         console.print(f"[bold]{english}[/bold]")
@@ -69,23 +68,3 @@ def suggestions(store: Path, run: Path) -> tuple[str, ...]:
         f"tarbox bench build {store} -o bench     # holds facts out, to measure how well they are predicted",
         "tarbox kb build my-ontology.owl my-facts.nt.gz -o my-kb && tarbox train my-kb -o my-run",
     )
-
-
-def _train(store: Path, run: Path, console: Console) -> Reasoner:
-    """Credo on all facts of the store."""
-    import shutil
-
-    from tarbox.cli.progress_line import ProgressLine
-    from tarbox.cli.training_progress import ProgressPrinter
-    from tarbox.service.reasoner import Reasoner
-    from tarbox.training.session import Listeners, start
-    from tarbox.training.settings import read_recipe, resolve
-
-    began = time.monotonic()
-    console.print("Training the reasoner on all facts ...")
-    if run.exists():
-        shutil.rmtree(run)
-    with ProgressLine() as line:
-        start(store, run, resolve([read_recipe(RECIPE)]), Listeners([ProgressPrinter(line)]))
-    console.print(f"Trained {run} in {time.monotonic() - began:.0f} s.\n")
-    return Reasoner.load(run)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, final
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 import typer
 
 from tarbox.cli.exits import WITH_REJECTED
+from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.errors import BenchmarkError, ConfigError, StoreMissing
 from tarbox.core.ids import Level
 from tarbox.kb.arrays import Ids
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from tarbox.benchmark.folder import Benchmark
     from tarbox.benchmark.tables import QueryTable
     from tarbox.evaluation.calibration import Calibration
-    from tarbox.evaluation.evaluator import Ranked, RankingProgress
+    from tarbox.evaluation.evaluator import Ranked
     from tarbox.kb.facts import Facts
     from tarbox.models.saved import SavedRun
     from tarbox.models.scorer import Scorer
@@ -87,8 +86,9 @@ def evaluate(
     task = _open_task(_find_queries(run, path, bench, queries), queries, split, protocol)
     _report_unusable(task)
     scorer = _make_scorer(run, name, task.facts, device)
-    with progress_bar(f"ranking with {name}", len(task.table)) as advance:
-        ranked = rank_table(scorer, task.table, task.excluded, advance)
+    with ProgressLine() as line:
+        counter = line.counter(f"ranking with {name}", len(task.table))
+        ranked = rank_table(scorer, task.table, task.excluded, counter)
     _report_left_out(ranked, name)
     results = measure(ranked, name, task.protocol, Bootstrap(seed=seed))
     calibration = _calibrate(scorer, task, name)
@@ -240,8 +240,9 @@ def _calibrate(scorer: Scorer, task: EvaluationTask, model: str) -> Calibration 
 
     if task.calibration is None or not isinstance(scorer, Predictor):
         return None
-    with progress_bar("checking degrees", len(task.calibration)) as advance:
-        return measure_calibration(scorer, task.calibration, model, advance)
+    with ProgressLine() as line:
+        counter = line.counter("checking degrees", len(task.calibration))
+        return measure_calibration(scorer, task.calibration, model, counter)
 
 
 def _calibration_json(calibration: Calibration | None) -> dict[str, Any]:
@@ -266,15 +267,3 @@ def _write_ranks(ranked: Ranked, task: EvaluationTask, path: Path) -> None:
         path.write_text(ranks_text(ranked, task.facts.vocabulary, path.suffix == ".jsonl"), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from None
-
-
-@contextmanager
-def progress_bar(title: str, total: int) -> Iterator[RankingProgress]:
-    """A bar on stderr with an estimate of the time left; nothing where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarbox.cli.exits import WITH_REJECTED
+from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tarbox.kb.build import Progress
     from tarbox.kb.presets import Preset
-    from tarbox.kb.sources import Source
 
 _SHOWN = 20
 
@@ -79,69 +76,40 @@ def build_kb(
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
     """Build a knowledge base from files."""
+    from tarbox.cli.workflow import build_options, build_progress, find_preset
     from tarbox.kb.attributes import evidence_codes
-    from tarbox.kb.build import BuildOptions, build
-    from tarbox.kb.interpretation import Interpretation
+    from tarbox.kb.build import build
     from tarbox.kb.readers.tables import parse_columns
-    from tarbox.kb.reasoning.inference import choose_mode
     from tarbox.kb.sources import find_sources
     from tarbox.kb.staging import parse_memory
 
-    chosen = _find_preset(preset) if preset else None
+    chosen = find_preset(preset) if preset else None
     if bool(sources) == bool(chosen):
         raise ConfigError("give SOURCE files to `kb build`, or a --preset; not both, not neither.")
     found, passed = (chosen.sources(raw), []) if chosen else find_sources(sources or [], format)
-    given: dict[str, Any] = {"language": language, "core": core, "merge_same": merge_same}
-    if literals is not None:
-        given["keep_literals"] = literals is Literals.KEEP
-    if min_degree is not None:
-        given["min_degree"] = min_degree
-    if annotation:
-        given["annotations"] = tuple(annotation)
-    if evidence:
-        given["evidence"] = evidence_codes(evidence)
-    meaning = replace(chosen.interpretation if chosen else Interpretation(), **given)
-    mode = choose_mode(infer or ("none" if chosen else None), complete)
-    options = BuildOptions(meaning, mode, complete, base, parse_memory(memory) if memory else None, strict)
-    if columns is not None:
-        options = replace(options, columns=parse_columns(columns))
-    with _progress(found) as progress:
-        store = build(found, output, options, progress)
+    given: dict[str, Any] = {
+        "language": language,
+        "core": core,
+        "merge_same": merge_same,
+        "strict": strict,
+        "infer": infer,
+        "seconds": complete,
+        "base": base,
+        "memory": parse_memory(memory) if memory else None,
+        "columns": parse_columns(columns) if columns is not None else None,
+        "keep_literals": literals and literals is Literals.KEEP,
+        "min_degree": min_degree,
+        "annotations": annotation or None,
+        "evidence": evidence_codes(evidence) if evidence else None,
+    }
+    options = build_options(chosen, {key: value for key, value in given.items() if value is not None})
+    with ProgressLine() as line:
+        store = build(found, output, options, build_progress(line, found))
     _report(store.manifest, passed, output)
     if chosen and chosen.paper_sizes:
         _compare(store.manifest["counts"], chosen)
     if store.manifest["report"]["rejections"]:
         raise typer.Exit(WITH_REJECTED)
-
-
-def _find_preset(name: str) -> Preset:
-    from tarbox.kb.presets import PRESETS
-
-    if name not in PRESETS:
-        raise ConfigError(f"no preset '{name}'. There are: {', '.join(PRESETS)}.")
-    return PRESETS[name]
-
-
-@contextmanager
-def _progress(sources: list[Source]) -> Iterator[Progress]:
-    """A bar over the bytes of all sources, then a line for each stage; silent where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    from tarbox.kb.build import Progress
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=sum(source.path.stat().st_size for source in sources))
-        behind: dict[Path, int] = {}
-
-        def advance(source: Source, position: int) -> None:
-            behind[source.path] = position
-            bar.update(task, completed=sum(behind.values()))
-
-        yield Progress(stage=lambda text: bar.update(task, description=text), bytes=advance)
 
 
 def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:

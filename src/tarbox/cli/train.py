@@ -62,11 +62,11 @@ def train(
         options["objective"] = {"without": without}
     if seed is not None:
         options["seed"] = seed
-    tables = _tables(recipe, config, set_ or [], model)
+    tables = setting_tables(recipe, config, set_ or [], model)
     _start(source, output, [*tables, options], model, seeds)
 
 
-def _tables(recipe: str | None, config: Path | None, assignments: list[str], model: str | None) -> list[Table]:
+def setting_tables(recipe: str | None, config: Path | None, assignments: list[str], model: str | None) -> list[Table]:
     """The settings of all sources but the command's own options, in their order."""
     from tarbox.training.settings import default_tables, read_assignments, read_file, read_recipe
 
@@ -86,9 +86,8 @@ def _tables(recipe: str | None, config: Path | None, assignments: list[str], mod
 def _start(source: Path, output: Path, tables: list[Table], model: str | None, seeds: int) -> None:
     from dataclasses import replace
 
-    from tarbox.cli.progress_line import ProgressLine
-    from tarbox.cli.training_progress import ProgressPrinter
-    from tarbox.training.session import Listeners, start
+    from tarbox.cli.training_progress import told
+    from tarbox.training.session import start
     from tarbox.training.settings import check_ablations, resolve
 
     settings = resolve(tables, model or "tar")
@@ -96,26 +95,25 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
     ended: dict[int, State] = {}
     for number in range(settings.seed, settings.seed + seeds):
         folder = output if seeds == 1 else output / f"seed-{number}"
-        with ProgressLine() as line:
-            ended[number] = start(source, folder, replace(settings, seed=number), Listeners([ProgressPrinter(line)]))
+        with told() as listeners:
+            ended[number] = start(source, folder, replace(settings, seed=number), listeners)
         _report(folder, ended[number])
     if seeds > 1:
         _summarise(output, ended)
 
 
 def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:
-    from tarbox.cli.progress_line import ProgressLine
-    from tarbox.cli.training_progress import ProgressPrinter
+    from tarbox.cli.training_progress import told
     from tarbox.core.config import merge
     from tarbox.models.saved import open_run
-    from tarbox.training.session import Listeners, resume
+    from tarbox.training.session import resume
     from tarbox.training.settings import read_assignments
 
     if not output.exists():
         raise ConfigError(f"there is no run at {output} to resume")
     changes = merge(read_assignments(assignments, open_run(output).model_name), options)
-    with ProgressLine() as line:
-        state = resume(output, changes, Listeners([ProgressPrinter(line)]), source)
+    with told() as listeners:
+        state = resume(output, changes, listeners, source)
     _report(output, state)
 
 

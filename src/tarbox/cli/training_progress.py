@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import final
 
 from tarbox.cli.progress_line import ProgressLine, duration
@@ -18,6 +19,7 @@ from tarbox.training.events import (
     Validated,
 )
 from tarbox.training.memory import in_words
+from tarbox.training.session import Listeners
 
 
 @final
@@ -26,7 +28,7 @@ class ProgressPrinter:
 
     def __init__(self, line: ProgressLine) -> None:
         self._line = line
-        self._epochs, self._steps, self._best = 0, 1, ""
+        self._epochs, self._steps, self._best = 1, 1, ""
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -34,10 +36,12 @@ class ProgressPrinter:
                 self._start(event)
             case Ticked():
                 done = f"epoch {event.epoch + 1}/{self._epochs}, {100 * event.step // self._steps}%"
-                self._line.show(self._words(done, event.losses, event.samples_per_second, event.seconds_left))
+                words = self._words(done, event.losses, event.samples_per_second, event.seconds_left)
+                self._line.show(words, (event.epoch + event.step / self._steps) / self._epochs)
             case EpochEnded():
                 done = f"epoch {event.epoch}/{self._epochs}"
-                self._line.show(self._words(done, event.losses, event.samples_per_second, event.seconds_left))
+                words = self._words(done, event.losses, event.samples_per_second, event.seconds_left)
+                self._line.show(words, event.epoch / self._epochs)
             case Validated():
                 if event.best:
                     self._best = f"  best MRR {100 * event.mrr:.1f} (epoch {event.epoch})"
@@ -49,7 +53,7 @@ class ProgressPrinter:
                 self._line.doing = part
                 self._line.say(part)
             case PartProgressed():
-                self._line.show(f"{event.part}: {event.done:.0%}{_rest(event.seconds_left)}")
+                self._line.show(f"{event.part}: {event.done:.0%}{_rest(event.seconds_left)}", event.done)
             case Estimated():
                 device = f" and {in_words(event.device_bytes)} on the device" if event.device_bytes else ""
                 memory = f", {in_words(event.host_bytes)} of memory{device}" if event.host_bytes else ""
@@ -68,6 +72,13 @@ class ProgressPrinter:
     def _words(self, done: str, losses: Mapping[str, float], speed: float, left: float | None) -> str:
         shown = " ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
         return f"{done}  loss: {shown}  {speed:,.0f} samples/s{_rest(left)}{self._best}"
+
+
+@contextmanager
+def told() -> Iterator[Listeners]:
+    """Who tells a person how a training goes."""
+    with ProgressLine() as line:
+        yield Listeners([ProgressPrinter(line)])
 
 
 def _rest(seconds: float | None) -> str:

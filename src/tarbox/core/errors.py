@@ -11,6 +11,7 @@
     │   └── StoreVersion         another version of tarbox wrote it
     ├── NameLookupError          a name in a query or on the command line
     │   ├── UnknownName          nothing is called that
+    │   │   └── UnknownAttribute     after the dot of `kb.Name`
     │   └── AmbiguousName        several things are
     ├── QueryError               a query that cannot be answered
     │   ├── QuerySyntaxError     it does not follow the grammar
@@ -23,7 +24,7 @@
     └── MissingDependency        an optional package is needed
 
 All of them are for the person who must act: the message says what was wrong, with the value, and what to do.
-The command line prints the message on one line and exits with 1; it never shows a traceback for these.
+The command line prints the message on one line and exits with 1; neither it nor a notebook shows a traceback for these.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from collections.abc import Sequence
 
 class TarboxError(Exception):
     """The root of the tree; catching it catches every foreseen failure."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in the place of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class SourceError(TarboxError):
@@ -69,6 +74,10 @@ class NameLookupError(TarboxError):
 
 class UnknownName(NameLookupError):
     """Nothing has this name; `candidates` are the nearest names, best first."""
+
+
+class UnknownAttribute(UnknownName, AttributeError):
+    """The same of `kb.Name`: also what Python expects of an attribute that is not there."""
 
 
 class AmbiguousName(NameLookupError):

@@ -82,8 +82,8 @@ class VocabularyResolver:
         return found[0]
 
     def matches(self, role: Role, name: Name) -> bool:
-        """Whether anything has this name."""
-        return bool(self._find(role, name))
+        """Whether anything has this name; everything is `owl:Thing`."""
+        return bool(self._find(role, name)) or means_everything(role, self._expand(name))
 
     def lookup(self, role: Role) -> Lookup:
         """The names of one role, for search."""

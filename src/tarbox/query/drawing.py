@@ -74,20 +74,21 @@ class _Node:
     children: tuple[_Node, ...]
 
 
-def draw(query: Query, naming: Naming, description: str = "") -> str:
+def draw(query: Query, naming: Naming, description: str = "", follow_theme: bool = True) -> str:
     """The picture as one SVG element; `naming` gives each name as people read it.
 
-    `description` is what a screen reader says; by default the query's text.
+    `description` is what a screen reader says; by default the query's text. Dark where the reader's screen is, if it is
+    to `follow_theme`.
     """
     root, rows = _place(query, 0, 0)
     columns = _columns(root, 1 + max(node.level for node in _all(root)), naming)
     width, height = columns[0] + RADIUS + RING + MARGIN, 2 * (MARGIN + RADIUS + RING) + (rows - 1) * ROW
-    said = description or render(query, naming)
+    said, style = description or render(query, naming), _STYLE if follow_theme else _STYLE.partition("@media")[0]
     return "".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="tb-query" role="img" width="{width:.0f}" '
             f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
-            f"<title>Query</title><desc>{escape(said)}</desc><style>{_STYLE}</style>",
+            f"<title>Query</title><desc>{escape(said)}</desc><style>{style}</style>",
             *_edges(root, columns, naming),
             *_shapes(root, columns, naming),
             "</svg>",

@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, final
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, final
 
 from tarbox.core.ids import Role
-from tarbox.execution.exact import answer_queries
 from tarbox.kb.facts import Ids
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
 from tarbox.service.answers import Answers, EntityAnswer
 from tarbox.service.degrees import MIN_DEGREE, check_count, check_degree
-from tarbox.service.explanations import Support, explain_answer
-from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Order
+from tarbox.service.query_objects import QueryLike, tree_of
+
+if TYPE_CHECKING:
+    from tarbox.service.explanations import Support
+    from tarbox.service.knowledge_base import KnowledgeBase
+    from tarbox.service.reasoner import Reasoner
 
 
 @final
@@ -63,6 +67,26 @@ class Question:
         return render(self.query) if self.text is None else self.text
 
 
+def read_questions(
+    kb: KnowledgeBase,
+    given: Iterable[Question | QueryLike],
+    k: int | None,
+    sparql: bool = False,
+    order: str = Order.DESCRIPTIVE,
+    min_degree: float = MIN_DEGREE,
+) -> list[Question]:
+    """What is asked, as questions: texts and queries with `k`, `order` and `min_degree`; a `Question` has its own."""
+    made = partial(Question, k=k, order=Order.of(order), min_degree=min_degree)
+    return [
+        each
+        if isinstance(each, Question)
+        else made(kb.parse(each, sparql), text=each)
+        if isinstance(each, str)
+        else made(tree_of(kb, each))
+        for each in given
+    ]
+
+
 class Answerer(Protocol):
     """Answers questions over one knowledge base.
 
@@ -79,63 +103,25 @@ class Answerer(Protocol):
     @property
     def trained_on(self) -> str | None: ...
 
-    def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
-        """The answers to each question, in one call; one question costs no less alone than among others."""
+    def answer_many(self, questions: Sequence[Question | QueryLike], k: int | None = ...) -> list[Answers]:
+        """The answers to each question, in one call; one question costs no less alone than among others. What is no
+        `Question` is asked for `k` of each kind."""
 
     def members(self, concept: str, k: int) -> list[EntityAnswer]:
         """The members of a concept (a name or an IRI): the known, then the predicted, at most `k` each."""
 
-    def explain(self, query: Query, answer: str, role: Role) -> Support:
+    def explain(self, query: QueryLike, answer: str, role: Role = Role.ENTITY) -> Support:
         """The facts that carry one answer, an entity or a concept by name or IRI."""
 
 
-@final
-class ExactAnswerer:
-    """Answers with what follows from the facts.
-
-    >>> from tarbox.kb.facts import Facts
-    >>> from tarbox.kb.vocabulary import Vocabulary
-    >>> vocabulary = Vocabulary.of(["urn:x:Google", "urn:x:Search"], ["urn:x:Technique"], ["urn:x:uses"])
-    >>> exact = ExactAnswerer(KnowledgeBase(Facts.of(vocabulary, [(0, 0, 1)], [(1, 0)])))
-    >>> query = exact.kb.parse("inverse uses value Google")
-    >>> [answer.label for answer in exact.answer_many([Question(query, 10)])[0].entities]
-    ['Search']
-    """
-
-    model: Final = None
-    trained_on: Final = None
-
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self._kb = kb
-
-    @property
-    def kb(self) -> KnowledgeBase:
-        return self._kb
-
-    def answer_many(self, questions: Sequence[Question]) -> list[Answers]:
-        """Questions of one shape run as one table of ids."""
-        found = answer_queries([question.query for question in questions], self._kb.index)
-        return [
-            question.take_part(
-                self._kb.assemble(question.said(), answer, question.reach, question.order, question.query)
-            )
-            for question, answer in zip(questions, found, strict=True)
-        ]
-
-    def members(self, concept: str, k: int) -> list[EntityAnswer]:
-        instances = self._kb.index.instances.entities_of[self._kb.concepts.id(concept)]
-        return self._kb.list_entities(instances[:k])[:]
-
-    def explain(self, query: Query, answer: str, role: Role) -> Support:
-        return explain_answer(query, self._kb, answer, role)
-
-
-def open_answerer(path: str | os.PathLike[str]) -> Answerer:
-    """The answerer of a run that `tarbox train` wrote, or of a store."""
+def open_answerer(path: str | os.PathLike[str]) -> KnowledgeBase | Reasoner:
+    """The `Reasoner` of a run that `tarbox train` wrote, or the `KnowledgeBase` of a store."""
     from tarbox.models.saved import is_run
 
     if not is_run(path):
-        return ExactAnswerer(KnowledgeBase.load(path))
+        from tarbox.service.knowledge_base import KnowledgeBase
+
+        return KnowledgeBase.load(path)
     from tarbox.service.reasoner import Reasoner
 
     return Reasoner.load(path)
@@ -151,8 +137,3 @@ def warm_up(answerer: Answerer) -> None:
     _ = kb.attributes  # while its files are there: another version may take their place
     for text in ("", "warm-up"):  # what has an answer, and what is looked for among misspelled names
         kb.search(text, 1)
-
-
-def answer_texts(answerer: Answerer, texts: Iterable[str], k: int | None = None, sparql: bool = False) -> list[Answers]:
-    """The answers to many queries as texts, in one call; raises at the first text that is no query."""
-    return answerer.answer_many([Question(answerer.kb.parse(text, sparql), k, text) for text in texts])

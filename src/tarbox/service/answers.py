@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final, overload
 
 import pyarrow as pa
 
-from tarbox.core.errors import MissingDependency
+from tarbox.core.errors import MissingDependency, QueryError
 from tarbox.core.ids import Role
 from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tarbox.service.naming import Naming
+    from tarbox.service.answering import Answerer
+    from tarbox.service.explanations import Support
 
 KNOWN: Final = "known"
 PREDICTED: Final = "predicted"
@@ -75,7 +76,9 @@ class ConceptAnswer:
 
     @property
     def score(self) -> float:
-        return descriptive_score(self.coverage, self.specificity)
+        """How much, on average, membership in the concept tells about an answer. `Thing` covers everything and tells
+        nothing; a concept of one answer tells much about little. Both score low."""
+        return self.coverage * self.specificity
 
 
 @final
@@ -90,14 +93,6 @@ class Expression:
     coverage: float
     specificity: float
     p_value: float
-
-
-def descriptive_score(coverage: float, specificity: float) -> float:
-    """Coverage times specificity: how much, on average, membership in the concept tells about an answer.
-
-    `Thing` covers everything and tells nothing; a concept of one answer tells much about little. Both score low.
-    """
-    return coverage * specificity
 
 
 @final
@@ -145,12 +140,12 @@ class AnswerCounts:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answers:
     """Both lists of answers to one query, known ones before predicted ones, and how many there are of each.
 
-    `query` is its text and `tree` what it means, where there is one; `extra` stands beside the rest in JSON, and
-    `naming` has the names that a query can say.
+    `query` is its text and `tree` what it means, where there is one; `extra` stands beside the rest in JSON. `by`
+    is who answered: it knows what things are called, and why they are answers.
     """
 
     query: str
@@ -160,7 +155,7 @@ class Answers:
     concept_counts: AnswerCounts
     extra: dict[str, Any] = field(default_factory=dict)
     tree: Query | None = None
-    naming: Naming | None = field(default=None, compare=False, repr=False)
+    by: Answerer | None = field(default=None, compare=False)
 
     def part(self, offset: int, status: str | None) -> Answers:
         """Without the first `offset` of each list, known and predicted ones each, and with one status alone."""
@@ -201,8 +196,8 @@ class Answers:
         many as models compute with; all of a double's would take three times as long.
         """
         told: dict[str, Any] = {"query": self.query}
-        if self.tree is not None and self.naming is not None:
-            told |= self.naming.describe(self.tree)
+        if self.tree is not None and self.by is not None:
+            told |= self.by.kb.naming.describe(self.tree)
         told |= {"entity_count": self.entity_count, "concept_count": self.concept_count, **self.count(), **self.extra}
         head = json.dumps(told | more, ensure_ascii=False, separators=(",", ":"))
         entities = ",".join([f"{self._begin(Role.ENTITY, each)}}}" for each in self.entities])
@@ -210,15 +205,46 @@ class Answers:
         return f'{head[:-1]},"entities":[{entities}],"concepts":[{concepts}]}}'
 
     def _begin(self, role: Role, each: EntityAnswer | ConceptAnswer) -> str:
-        if self.naming is None:
+        if self.by is None:
             start = json.dumps({"iri": each.iri, "label": each.label}, ensure_ascii=False)[:-1]
         else:
-            start = self.naming.begin(role, each.iri, each.label)
+            start = self.by.kb.naming.begin(role, each.iri, each.label)
         return f'{start},"degree":{each.degree:.7g},"status":"{each.status}"'
+
+    def explain(self, answer: EntityAnswer | ConceptAnswer | str | int = 0) -> Support:
+        """Why an answer is one: an item of either list, its name, or its place among the entities; the first if none is
+        given. Raises `QueryError` where that is no answer."""
+        if self.tree is None or self.by is None:
+            raise QueryError("only the answers to a query have reasons; a described set has none")
+        if isinstance(answer, int):
+            if not -len(self.entities) <= answer < len(self.entities):
+                raise QueryError(f"there is no entity number {answer} among {len(self.entities):,}: nothing to explain")
+            answer = self.entities[answer]
+        if isinstance(answer, str):
+            role = Role.ENTITY if answer in self.by.kb.entities or answer not in self.by.kb.concepts else Role.CONCEPT
+            return self.by.explain(self.tree, answer, role)
+        return self.by.explain(
+            self.tree, answer.iri, Role.CONCEPT if isinstance(answer, ConceptAnswer) else Role.ENTITY
+        )
 
     def to_arrow(self) -> pa.Table:
         """One row per answer: ``level``, and the fields of `ConceptAnswer`."""
         return pa.Table.from_pylist([*_rows("entity", self.entities), *_rows("concept", self.concepts)], _SCHEMA)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table of `to_arrow` for whoever reads Arrow: `polars.DataFrame(answers)`."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        """A line for each kind of answers: how many there are, and the first of those that are listed."""
+        from tarbox.service.notebook_views import answers_text
+
+        return answers_text(self)
+
+    def _repr_html_(self) -> str:
+        from tarbox.service.notebook_views import answers_view
+
+        return answers_view(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """The table of `to_arrow` as a data frame; needs pandas."""
@@ -227,10 +253,15 @@ class Answers:
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
     """A table as a data frame. Raises `MissingDependency` without pandas."""
-    if find_spec("pandas") is None:
-        raise MissingDependency("data frames need pandas: pip install 'tarbox[pandas]'")
+    require("pandas", "data frames need")
     frame: pd.DataFrame = table.to_pandas()
     return frame
+
+
+def require(package: str, purpose: str) -> None:
+    """Raises `MissingDependency` where an optional package is not installed, which has an extra of its own name."""
+    if find_spec(package) is None:
+        raise MissingDependency(f"{purpose} {package}: pip install 'tarbox[{package}]'")
 
 
 _COUNTED_APART: Final = ("known", "predicted", "less_likely")

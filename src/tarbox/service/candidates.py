@@ -101,7 +101,7 @@ class CandidateFinder:
         self._kb, self._scorer = kb, scorer
         self._evidence = EvidenceTeller(kb)
 
-    def find(self, relation: str, within: str | Query | None, concept: str | None, k: int, first: int) -> CandidateList:
+    def find(self, relation: str, within: Query | None, concept: str | None, k: int, first: int) -> CandidateList:
         """See `tarbox.service.reasoner.Reasoner.candidates`."""
         if k < 1:
             raise QueryError(f"k = {k}: it must be 1 or more")
@@ -125,14 +125,13 @@ class CandidateFinder:
         return CandidateList(relation, len(degrees), expected, tuple(map(candidate, range(first, last))))
 
     def rank(
-        self, relation: str, within: str | Query | None = None, concept: str | None = None, k: int = 1
+        self, relation: str, within: Query | None = None, concept: str | None = None, k: int = 1
     ) -> tuple[_Wanted, _Columns]:
         """All that is found, best first; of a model that only scores, `k` or somewhat more."""
         wanted = self._typings(concept) if from_ntriples(relation) in TYPINGS else self._links(relation, concept)
         scorer = self._scorer
         if within is not None:
-            query = self._kb.parse(within) if isinstance(within, str) else within
-            inside = np.isin(np.arange(len(wanted.subjects)), answer_query(query, self._kb.index).entities)
+            inside = np.isin(np.arange(len(wanted.subjects)), answer_query(within, self._kb.index).entities)
             wanted = replace(wanted, subjects=wanted.subjects & inside)
         elif not isinstance(scorer, Predictor):  # a score says nothing of whether there is an object at all
             wanted = replace(wanted, subjects=wanted.subjects & (wanted.known.sizes() > 0))

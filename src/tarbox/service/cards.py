@@ -6,31 +6,36 @@ Lists are complete: a page has `limit` things from `offset` on, beside the count
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass, field
 from typing import final
 
 from tarbox.query.algebra import Direction
 
 
-@final
 @dataclass(frozen=True, slots=True)
-class CardItem:
-    """A thing in a list; `count` is how much it is used (`KnowledgeBase.uses`), at the ends of a relation how often."""
+class NamedCard(ABC):
+    """What all have."""
 
     iri: str
     label: str
     name: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CardItem(NamedCard):
+    """A thing in a list; `count` is how much it is used (`KnowledgeBase.use_counts`), at the ends of a relation how
+    often."""
+
     count: int
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class FactValue:
+class FactValue(NamedCard):
     """What stands at the other end of a fact or typing, with its probability and its attributes."""
 
-    iri: str
-    label: str
-    name: str
     degree: float = 1.0
     attributes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -47,13 +52,10 @@ class FactGroup:
 
 @final
 @dataclass(frozen=True, slots=True)
-class EntityCard:
+class EntityCard(NamedCard):
     """An entity. `types` are its concepts, those of the fewest instances first. `predicted_outgoing` and
     `predicted_incoming` are what a run predicts, where that was asked for."""
 
-    iri: str
-    label: str
-    name: str
     synonyms: tuple[str, ...]
     count: int
     type_count: int
@@ -66,13 +68,10 @@ class EntityCard:
 
 @final
 @dataclass(frozen=True, slots=True)
-class ConceptLine:
+class ConceptLine(NamedCard):
     """A concept in a list: how many instances it has under closure, how many entities it describes (these, and those
     that annotation relations lead to one of them), and how many concepts are directly below it."""
 
-    iri: str
-    label: str
-    name: str
     count: int
     described: int
     children: int
@@ -80,13 +79,10 @@ class ConceptLine:
 
 @final
 @dataclass(frozen=True, slots=True)
-class ConceptCard:
+class ConceptCard(NamedCard):
     """A concept with what stands around it in the hierarchy: the asserted `parents` and `children`, and `paths`, chains
     of super-concepts from a root down to it. `instances` is a page of `count`; `predicted` is what a run adds."""
 
-    iri: str
-    label: str
-    name: str
     synonyms: tuple[str, ...]
     count: int
     described: int
@@ -102,13 +98,10 @@ class ConceptCard:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RelationLine:
+class RelationLine(NamedCard):
     """A relation in a list: its facts, their distinct subjects and objects, and the concepts that most of these are
     in; a concept is left out where one below it has about as many. `direction` is how a concept's instances have it."""
 
-    iri: str
-    label: str
-    name: str
     count: int
     subjects: int
     objects: int

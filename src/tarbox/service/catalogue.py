@@ -74,7 +74,7 @@ class Catalogue:
         return EntityCard(
             *self._names(Role.ENTITY, row),
             kb.facts.vocabulary.synonyms_of(Role.ENTITY, row),
-            int(kb.uses[Role.ENTITY][row]),
+            int(kb.use_counts[Role.ENTITY][row]),
             len(types),
             tuple(self._item(Role.CONCEPT, each) for each in page.of(types)),
             groups[Direction.FORWARD],
@@ -95,7 +95,7 @@ class Catalogue:
             kb.facts.vocabulary.synonyms_of(Role.CONCEPT, row),
             len(kb.index.instances.entities_of[row]),
             int(self._sizes[row]),
-            float(kb.index.descriptions.specificity()[row]),
+            float(kb.specificity[row]),
             self._lines([each for each in tree.parents[row].tolist() if each != row]),
             self._lines(page.of(self._by_use(Role.CONCEPT, children))),
             len(children),
@@ -214,7 +214,7 @@ class Catalogue:
 
     @property
     def _sizes(self) -> Places:
-        return self.kb.uses[Role.CONCEPT]
+        return self.kb.use_counts[Role.CONCEPT]
 
     @property
     def _tree(self) -> Hierarchy:
@@ -234,7 +234,7 @@ class Catalogue:
         return np.isin(groups, groups[self._children.columns])
 
     def _by_use(self, role: Role, rows: Ids | Places) -> Ids | Places:
-        return rows[np.argsort(-self.kb.uses[role][rows], kind="stable")]
+        return rows[np.argsort(-self.kb.use_counts[role][rows], kind="stable")]
 
     def _names(self, role: Role, row: int) -> tuple[str, str, str]:
         thing = self.kb.things(role).at(int(row))
@@ -244,7 +244,7 @@ class Catalogue:
         return self.kb.naming.write(role, from_ntriples(iri))
 
     def _item(self, role: Role, row: int, count: int | None = None) -> CardItem:
-        return CardItem(*self._names(role, row), int(self.kb.uses[role][row]) if count is None else count)
+        return CardItem(*self._names(role, row), int(self.kb.use_counts[role][row]) if count is None else count)
 
     def _value(self, near: int, far: int, way: int) -> FactValue:
         """The far end of the fact of a directed relation."""

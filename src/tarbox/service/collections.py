@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pyarrow as pa
 
-from tarbox.core.errors import NameLookupError
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver
 from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.terms import from_ntriples, is_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
-from tarbox.query.names import Name, NameForm
+from tarbox.query.names import RDF_TYPE, SUBCLASS_OF, Name, NameForm
+from tarbox.service.answers import require
 
+if TYPE_CHECKING:
+    import networkx as nx
+
+_EDGES: Final = (
+    ("assertions", "head", "tail", "", ""),
+    ("typings", "entity", "concept", f"<{RDF_TYPE}>", "is a"),
+    ("subsumptions", "sub", "super", f"<{SUBCLASS_OF}>", "is a kind of"),
+)
 CACHED: Final = 1 << 16
 """How many names are kept at hand; more are looked up again."""
 
@@ -54,10 +62,10 @@ class Things:
         return self.at(self.id(name))
 
     def __contains__(self, name: object) -> bool:
-        try:
-            return isinstance(name, str) and self.id(name) >= 0
-        except NameLookupError:
+        """Whether anything has this name, be it one thing or several."""
+        if not isinstance(name, str):
             return False
+        return self._names.find(from_ntriples(name)) is not None or self._resolver.matches(self._role, name_of(name))
 
     def at(self, id: int) -> Thing:
         """The thing with this id."""
@@ -73,6 +81,11 @@ class Things:
             return direct
         return self._resolver.find(self._role, name_of(name))
 
+    def term(self, name: str) -> str:
+        """The term of this name as queries have it; also of `owl:Thing`, which needs no row."""
+        term = from_ntriples(name)
+        return term if self._names.find(term) is not None else self._resolver.resolve(self._role, name_of(name))
+
 
 def name_of(text: str) -> Name:
     """The name that a text outside a query writes: ``<iri>``, a literal, or a word or label without quotes."""
@@ -84,9 +97,11 @@ def name_of(text: str) -> Name:
 
 
 def tables(facts: Facts) -> dict[str, pa.Table]:
-    """Assertions, typings and subsumptions, every id replaced by its term in N-Triples form."""
+    """Assertions, typings and subsumptions: of every id its term in N-Triples form, then of every id its label."""
     names = facts.vocabulary
-    entities, concepts, relations = (_terms(names.names(role)) for role in Role)
+    entities, concepts, relations = (
+        [(to_ntriples(term), own.show(row)) for row, term in enumerate(own)] for own in map(names.names, Role)
+    )
     return {
         "assertions": _table(
             head=(entities, facts.heads), relation=(relations, facts.relations), tail=(entities, facts.tails)
@@ -96,11 +111,31 @@ def tables(facts: Facts) -> dict[str, pa.Table]:
     }
 
 
-def _terms(names: Names) -> pa.Array:
-    return pa.array([to_ntriples(name) for name in names], pa.string())
+def _table(**columns: tuple[list[tuple[str, str]], Ids]) -> pa.Table:
+    """Of each column the terms, then of each the labels."""
+    return pa.table(
+        {
+            name + suffix: pa.array([each[part] for each in names], pa.string()).take(pa.array(np.asarray(ids)))
+            for part, suffix in enumerate(("", "_label"))
+            for name, (names, ids) in columns.items()
+        }
+    )
 
 
-def _table(**columns: tuple[pa.Array, Ids]) -> pa.Table:
-    import pyarrow.compute as pc  # 0.1 s, and only tables need it
+def graph_of(facts: Facts) -> nx.MultiDiGraph:
+    """The facts as a graph. Nodes are terms in N-Triples form, with a `label`, and `entity` or `concept` is true of
+    them, or both; an edge has its relation's IRI as key, and a `label`: `is a` of typings, `is a kind of` of
+    subsumptions."""
+    require("networkx", "graphs need")
+    import networkx as nx
 
-    return pa.table({name: pc.take(terms, pa.array(np.asarray(ids))) for name, (terms, ids) in columns.items()})
+    graph = nx.MultiDiGraph()
+    for role in (Role.CONCEPT, Role.ENTITY):  # an entity's label stays where one IRI is both
+        names = facts.vocabulary.names(role)
+        for row, term in enumerate(names):
+            graph.add_node(to_ntriples(term), **{"label": names.show(row), role.value: True})
+    found = tables(facts)
+    for table, head, tail, relation, label in _EDGES:
+        for row in found[table].to_pylist():
+            graph.add_edge(row[head], row[tail], row.get("relation", relation), label=row.get("relation_label", label))
+    return graph

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from tarbox.kb.closure import Hierarchy
 
+T = TypeVar("T")
 PATHS: Final = 5
 _LONGEST: Final = 50
+
+
+def shortest_chain(starts: Iterable[T], goal: T, above: Callable[[T], Iterable[T]]) -> list[T]:
+    """The shortest chain from one of the starts up to the goal; empty where there is none."""
+    before: dict[T, T | None] = dict.fromkeys(starts)
+    waiting = deque(before)
+    while waiting and goal not in before:
+        sub = waiting.popleft()
+        new = [each for each in above(sub) if each not in before]
+        before |= dict.fromkeys(new, sub)
+        waiting.extend(new)
+    chain = [goal] if goal in before else []
+    while chain and (below := before[chain[-1]]) is not None:
+        chain.append(below)
+    return chain[::-1]
 
 
 def paths_to(concept: int, tree: Hierarchy, most: int = PATHS) -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from tarbox.core.errors import QueryError
@@ -15,6 +16,7 @@ from tarbox.kb.reasoning.desugaring import sub
 from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.store import Store
 from tarbox.kb.terms import from_ntriples, is_literal, local_name
+from tarbox.service.concept_paths import shortest_chain
 from tarbox.service.knowledge_base import KnowledgeBase
 
 _TERM: Final = re.compile(r"""<[^>]*>|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"\S*|\S+""")
@@ -70,17 +72,10 @@ def _subsumption(store: Store, lower: str, upper: str) -> Derivation | None:
 
 def _chain(told: list[Axiom], lower: str, upper: str) -> tuple[Axiom, ...]:
     """The fewest stated subsumptions that lead from one to the other; none where they do not."""
-    above: dict[Any, list[Axiom]] = {}
-    for axiom in told:
-        above.setdefault(axiom[1], []).append(axiom)
-    ways: dict[Any, tuple[Axiom, ...]] = {lower: ()}
-    waiting: list[Any] = [lower]
-    for name in waiting:  # it grows meanwhile
-        for axiom in above.get(name, ()):
-            if axiom[2] not in ways:
-                ways[axiom[2]] = (*ways[name], axiom)
-                waiting.append(axiom[2])
-    return ways.get(upper, ())
+    above: dict[Any, list[Any]] = {}
+    for _, below, over in told:
+        above.setdefault(below, []).append(over)
+    return tuple(sub(*pair) for pair in pairwise(shortest_chain([lower], upper, lambda name: above.get(name, []))))
 
 
 def derivation_lines(found: Derivation, store: Store, depth: int = 0) -> Iterator[str]:

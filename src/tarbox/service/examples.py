@@ -118,11 +118,7 @@ def _one_hop(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
 
 def _of_a_concept(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
     """Members of a concept with a relation to one entity: a concept of some, not all, of those that have it."""
-    for start in popular:
-        base = _value(kb, start)
-        concept = _dividing(kb, base)
-        if concept is not None:
-            yield And((Concept(concept), base))
+    return (And((concept, base)) for base, concept in _divided(kb, popular))
 
 
 def _two_hops(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
@@ -152,23 +148,18 @@ def _through_both(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]
 
 def _without(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[Query]:
     """What has a relation to one entity and is not a member of a concept."""
-    for start in popular:
-        base = _value(kb, start)
-        concept = _dividing(kb, base)
-        if concept is not None:
-            yield And((base, Not(Concept(concept))))
+    return (And((base, Not(concept))) for base, concept in _divided(kb, popular))
 
 
 MAKERS: Final[tuple[_Maker, ...]] = (_one_hop, _of_a_concept, _two_hops, _joined, _through_both, _without)
 
 
-def _dividing(kb: KnowledgeBase, query: Query) -> str | None:
-    """The concept that parts the answers to a query most evenly; None where no concept parts them."""
-    found = answer_query(query, kb.index)
-    if not len(found.concepts):
-        return None
-    uneven = np.abs(2 * found.counts - len(found.entities))
-    best = int(np.argmin(uneven))
-    if found.counts[best] == len(found.entities):
-        return None
-    return kb.facts.vocabulary.concepts.iri(int(found.concepts[best]))
+def _divided(kb: KnowledgeBase, popular: list[_Popular]) -> Iterator[tuple[Query, Concept]]:
+    """Queries of one hop, each with the concept that parts its answers most evenly, where one parts them."""
+    for start in popular:
+        base = _value(kb, start)
+        found = answer_query(base, kb.index)
+        if len(found.concepts):
+            best = int(np.argmin(np.abs(2 * found.counts - len(found.entities))))
+            if found.counts[best] < len(found.entities):
+                yield base, Concept(kb.facts.vocabulary.concepts.iri(int(found.concepts[best])))

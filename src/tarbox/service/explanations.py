@@ -25,6 +25,7 @@ from tarbox.query.rewrites import plain
 from tarbox.service.answers import KNOWN, PREDICTED
 from tarbox.service.degrees import COUNTED
 from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.notebook_views import support_view
 from tarbox.service.proofs import FactLookup, Traced, contains, trace
 from tarbox.service.witnesses import (
     AbsenceStep,
@@ -92,6 +93,12 @@ class Support:
     nodes: tuple[SupportNode, ...]
     edges: tuple[SupportEdge, ...]
     steps: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        return support_view(self)
 
 
 def explain(query: Query, kb: KnowledgeBase) -> Explanation:

@@ -21,7 +21,10 @@ from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.rows import ranges
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query, conjunction, lift, operands
 from tarbox.query.rewrites import canonical
+from tarbox.service.answers import Expression
 from tarbox.service.enrichment import upper_tail
+from tarbox.service.knowledge_base import KnowledgeBase
+from tarbox.service.set_descriptions import own_background
 
 MOST_PARTS: Final = 3
 """The most parts of a conjunction."""
@@ -60,6 +63,26 @@ class FoundExpression:
     def rank(self, members: int) -> tuple[Any, ...]:
         overlap = self.inside / (len(self.extension) + members - self.inside)
         return self.price, -overlap, len(self.parts), repr(self.parts)
+
+
+def express(kb: KnowledgeBase, members: Ids, without: Query | None, background: Ids | None) -> list[Expression]:
+    """The best expressions for a set, as people read them: see `KnowledgeBase.express`."""
+    index = kb.index
+    if background is None:
+        own, kinds = own_background(index, members)
+        background = own if kinds else None
+    most = np.log2(max(index.entities, 2))
+    return [
+        Expression(
+            kb.render(each.query),
+            kb.describe(each.query),
+            len(each.extension),
+            each.inside / max(len(members), 1),
+            float(np.log2(index.entities / len(each.extension)) / most),
+            each.p_value,
+        )
+        for each in search_expressions(index, members, [] if without is None else [without], background)
+    ]
 
 
 def search_expressions(

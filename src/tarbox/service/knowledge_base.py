@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tarbox.core.errors import QueryError, QuerySyntaxError
+from tarbox.core.errors import QuerySyntaxError, StoreMissing
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
@@ -27,6 +27,7 @@ from tarbox.query.english import describe
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits, parse
 from tarbox.query.render import render
 from tarbox.query.understanding import understand
+from tarbox.service.answering import Question, read_questions
 from tarbox.service.answers import (
     KNOWN,
     AnswerCounts,
@@ -37,26 +38,29 @@ from tarbox.service.answers import (
     Expression,
     to_frame,
 )
-from tarbox.service.collections import Thing, Things, tables
+from tarbox.service.collections import Thing, Things, graph_of, tables
 from tarbox.service.degrees import check_count
 from tarbox.service.naming import Naming
 from tarbox.service.ordering import Descriptions, Order, crisp_similarity
-from tarbox.service.set_descriptions import describe_set, own_background, read_names
+from tarbox.service.query_objects import QueryBuilder, QueryLike, tree_of
+from tarbox.service.set_descriptions import compare_sets, describe_set, read_names
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     from pyoxigraph import Store as Engine
 
     from tarbox.execution.exact import Answer
     from tarbox.kb.attributes import FactAttributes
     from tarbox.kb.store import Store
+    from tarbox.service.explanations import Support
     from tarbox.service.search import SearchResult
 
 Floats = NDArray[np.float64]
 
 
 @final
-class KnowledgeBase:
+class KnowledgeBase(QueryBuilder):
     """A knowledge base, opened for questions. Answers are exact: what follows from the facts, and nothing else.
     Of a run it also has the predicted subsumptions, for the place of a class. `version` is the content hash of the
     store, and `built` when that was written; both are empty where there is none.
@@ -68,6 +72,9 @@ class KnowledgeBase:
     >>> [entity.label for entity in answers.entities], [concept.label for concept in answers.concepts]
     (['Search'], ['Technique'])
     """
+
+    model: Final = None
+    trained_on: Final = None
 
     def __init__(
         self,
@@ -107,6 +114,18 @@ class KnowledgeBase:
         kb = cls(class_view(store.facts, store.axioms()), Path(path).name, store=store)
         kb.of_classes = True
         return kb
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """Itself: who answers has a knowledge base (`tarbox.service.answering.Answerer`)."""
+        return self
+
+    @property
+    def path(self) -> Path:
+        """The folder of its store. Raises `StoreMissing` where it has none."""
+        if self._store is None:
+            raise StoreMissing(f"{self.title} is in no store: `tarbox.build` makes one, `tarbox.open` opens it")
+        return self._store.path
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the store says of classes and relations beyond the tables; read anew at each call."""
@@ -150,7 +169,7 @@ class KnowledgeBase:
         return instances, instances.describe(self.facts)
 
     @cached_property
-    def uses(self) -> dict[Role, Places]:
+    def use_counts(self) -> dict[Role, Places]:
         """How much each thing is used: the assertions that name an entity, the entities that a concept describes
         (its instances under closure, where there are no annotation relations), the assertions of a relation."""
         facts = self.facts
@@ -191,7 +210,7 @@ class KnowledgeBase:
         return parse_sparql(text, limits)
 
     def answer(
-        self, query: str | Query, k: int | None = None, sparql: bool = False, order: str = Order.DESCRIPTIVE
+        self, query: QueryLike, k: int | None = None, sparql: bool = False, order: str = Order.DESCRIPTIVE
     ) -> Answers:
         """Both lists of answers, complete unless `k` limits each.
 
@@ -201,29 +220,36 @@ class KnowledgeBase:
         """
         from tarbox.execution.exact import answer_query
 
-        tree = self._tree(query, sparql)
-        return self.assemble(_text(query), answer_query(tree, self.index), k, Order.of(order), tree)
+        (asked,) = read_questions(self, [query], k, sparql, order)
+        return self._assemble(asked, answer_query(asked.query, self.index))
 
     def answer_many(
         self,
-        queries: Iterable[str | Query],
+        questions: Iterable[Question | QueryLike],
         k: int | None = None,
         sparql: bool = False,
         order: str = Order.DESCRIPTIVE,
     ) -> list[Answers]:
-        """The answers to each query as `answer` gives them; queries of one shape are answered in one call.
+        """The answers to each question as `answer` gives them; those of one shape are answered in one call. A
+        `Question` has its own `k` and `order`.
 
         May be called from several threads at once, as may everything here. Raises at the first text that is no query.
         """
         from tarbox.execution.exact import answer_queries
 
-        given, chosen = list(queries), Order.of(order)
-        trees = [self._tree(query, sparql) for query in given]
-        found = answer_queries(trees, self.index)
-        return [
-            self.assemble(_text(query), answer, k, chosen, tree)
-            for query, tree, answer in zip(given, trees, found, strict=True)
-        ]
+        asked = read_questions(self, questions, k, sparql, order)
+        found = answer_queries([question.query for question in asked], self.index)
+        return [self._assemble(*each) for each in zip(asked, found, strict=True)]
+
+    def members(self, concept: str, k: int | None = None) -> list[EntityAnswer]:
+        """The instances of a concept under closure, at most `k`, as answers."""
+        return self.list_entities(self.index.instances.entities_of[self.concepts.id(concept)][: check_count(k)])[:]
+
+    def explain(self, query: QueryLike, answer: str, role: Role = Role.ENTITY) -> Support:
+        """The facts that carry one answer, an entity or a concept by name or IRI; see `tarbox.service.explanations`."""
+        from tarbox.service.explanations import explain_answer
+
+        return explain_answer(tree_of(self, query), self, answer, role)
 
     def describe_set(
         self,
@@ -248,12 +274,7 @@ class KnowledgeBase:
     ) -> tuple[Answers, Answers]:
         """What each of two sets is rich in and the other is not: Fisher's exact test, one-sided. As `describe_set` of
         each with both as the background; the members of both are left out of both."""
-        both = self._ids(first), self._ids(second)
-        apart = np.setxor1d(*both)
-        own = [np.intersect1d(apart, ids) for ids in both]
-        if not all(map(len, own)):
-            raise QueryError("one of the sets has no member that the other does not have: there is nothing to compare")
-        return describe_set(self, own[0], apart, everything), describe_set(self, own[1], apart, everything)
+        return compare_sets(self, self._ids(first), self._ids(second), everything)
 
     def express(
         self,
@@ -268,24 +289,10 @@ class KnowledgeBase:
         has, are not among them, nor is the query `without` and its parts. They are tested against the `background`, by
         default all entities of the set's own kinds.
         """
-        from tarbox.service.expression_search import search_expressions
+        from tarbox.service.expression_search import express
 
         members = self._ids(entities)
-        own, kinds = own_background(self.index, members)
-        whole = self._ids(background) if background is not None else own if kinds else None
-        found = search_expressions(self.index, members, [] if without is None else [without], whole)
-        most = np.log2(max(self.index.entities, 2))
-        return [
-            Expression(
-                self.render(each.query),
-                self.describe(each.query),
-                len(each.extension),
-                each.inside / max(len(members), 1),
-                float(np.log2(self.index.entities / len(each.extension)) / most),
-                each.p_value,
-            )
-            for each in found[: check_count(k)]
-        ]
+        return express(self, members, without, None if background is None else self._ids(background))[: check_count(k)]
 
     def assertions(self, about: str | None = None) -> Iterator[tuple[Thing, Thing, Thing]]:
         """(head, relation, tail) of every assertion, or of those that name the entity `about`."""
@@ -302,33 +309,41 @@ class KnowledgeBase:
         """The concepts that an entity is an instance of, under closure."""
         return [self.concepts.at(row) for row in self.index.instances.concepts_of[self.entities.id(entity)].tolist()]
 
-    def instances_of(self, concept: str) -> list[Thing]:
-        """The instances of a concept, under closure."""
-        return [self.entities.at(row) for row in self.index.instances.entities_of[self.concepts.id(concept)].tolist()]
-
-    def describe(self, query: str | Query) -> str:
+    def describe(self, query: QueryLike) -> str:
         """The query as an English phrase."""
-        return describe(self._tree(query), self.resolver.show)
+        return describe(tree_of(self, query), self.naming.show)
 
-    def draw(self, query: str | Query) -> str:
+    def draw(self, query: QueryLike) -> str:
         """The query as an SVG picture."""
-        tree = self._tree(query)
-        return draw(tree, self.resolver.show, describe(tree, self.resolver.show))
+        return draw(tree_of(self, query), self.naming.show, self.describe(query))
 
     def render(self, query: Query) -> str:
         """The query in Manchester syntax, with the shortest names that mean the same here."""
         return render(query, self.resolver.write)
 
+    def __repr__(self) -> str:
+        return f"KnowledgeBase({self.title})"
+
+    def _repr_html_(self) -> str:
+        from tarbox.service.notebook_views import kb_view
+
+        return kb_view(self)
+
     def to_arrow(self) -> dict[str, pa.Table]:
-        """The facts as tables of names: ``assertions``, ``typings`` and ``subsumptions``, as asserted."""
+        """The facts as tables of names and labels: ``assertions``, ``typings`` and ``subsumptions``, as asserted."""
         return tables(self.facts)
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """All facts as a graph (`tarbox.service.collections.graph_of`); needs networkx."""
+        return graph_of(self.facts)
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The tables of `to_arrow` as data frames; needs pandas."""
         return {name: to_frame(table) for name, table in self.to_arrow().items()}
 
     @cached_property
-    def _specificity(self) -> Floats:
+    def specificity(self) -> Floats:
+        """[C] of each concept, as answers have it."""
         return self.index.descriptions.specificity()
 
     def _ids(self, names: Iterable[str]) -> Ids:
@@ -346,28 +361,26 @@ class KnowledgeBase:
             )
         return found
 
-    def _tree(self, query: str | Query, sparql: bool = False) -> Query:
-        return self.parse(query, sparql) if isinstance(query, str) else query
-
-    def assemble(self, said: str, found: Answer, k: int | None, order: Order, tree: Query) -> Answers:
-        """What follows from the facts, as it is shown; `said` is the text of the query."""
+    def _assemble(self, asked: Question, found: Answer) -> Answers:
+        """What follows from the facts, as it is shown."""
         coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
-            self._specificity[found.concepts],
+            self.specificity[found.concepts],
             lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
         )
-        ordered = described.sort(order, np.arange(len(found.concepts)))[: check_count(k)]
-        return Answers(
-            said,
-            self.list_entities(found.entities[:k]),
+        ordered = described.sort(asked.order, np.arange(len(found.concepts)))[: asked.reach]
+        answers = Answers(
+            asked.said(),
+            self.list_entities(found.entities[: asked.reach]),
             [self._concept_answer(int(found.concepts[row]), float(coverage[row])) for row in ordered.tolist()],
             AnswerCounts(len(found.entities)),
             AnswerCounts(len(found.concepts)),
-            tree=tree,
-            naming=self.naming,
+            tree=asked.query,
+            by=self,
         )
+        return asked.take_part(answers)
 
     def list_entities(self, ids: Ids) -> AnswerList[EntityAnswer]:
         """Known answers."""
@@ -380,8 +393,4 @@ class KnowledgeBase:
 
     def _concept_answer(self, concept: int, coverage: float) -> ConceptAnswer:
         thing = self.concepts.at(concept)
-        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, float(self._specificity[concept]))
-
-
-def _text(query: str | Query) -> str:
-    return query if isinstance(query, str) else render(query)
+        return ConceptAnswer(thing.iri, thing.label, 1.0, KNOWN, coverage, float(self.specificity[concept]))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Order(StrEnum):
     """How concepts are ordered, known ones and predicted ones each.
 
-    `descriptive`: by coverage times specificity (`tarbox.service.answers.descriptive_score`), for people.
+    `descriptive`: by coverage times specificity (`ConceptAnswer.score`), for people.
     `probability`: by degree, then by coverage. `similarity`: by the paper's Jensen-Shannon similarity.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -18,13 +18,14 @@ from tarbox.kb.arrays import Doubles, Ids
 from tarbox.models.scorer import Predictor, Scorer, SubsumptionPredictor
 from tarbox.query.algebra import Concept, Query
 from tarbox.query.rewrites import plain
-from tarbox.service.answering import Question
+from tarbox.service.answering import Question, read_questions
 from tarbox.service.answers import ALL_FACTS, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.candidates import CandidateFinder, CandidateList
 from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.explanations import Support, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.ordering import Descriptions, Order
+from tarbox.service.query_objects import QueryLike, tree_of
 from tarbox.service.ranking import Chosen, LevelCandidates, QueryCandidates, ranker_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Reasoner:
     """
 
     def __init__(self, kb: KnowledgeBase, scorer: Scorer, model: str, trained_on: str | None = None) -> None:
-        self._kb, self._model, self._trained_on = kb, model, trained_on
+        self.kb, self.model, self.trained_on = kb, model, trained_on
         self._scorer = scorer
         self._ranker = ranker_of(scorer, kb.index)
 
@@ -62,21 +63,9 @@ class Reasoner:
         kb = KnowledgeBase(saved.facts, title_of(saved), index, saved.store, predicted)
         return cls(kb, scorer, saved.model_name, trained_on(saved.description))
 
-    @property
-    def kb(self) -> KnowledgeBase:
-        return self._kb
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def trained_on(self) -> str | None:
-        return self._trained_on
-
     def answer(
         self,
-        query: str | Query,
+        query: QueryLike,
         k: int | None = 10,
         sparql: bool = False,
         order: str = Order.DESCRIPTIVE,
@@ -90,7 +79,7 @@ class Reasoner:
 
     def answer_many(
         self,
-        questions: Sequence[Question | str | Query],
+        questions: Iterable[Question | QueryLike],
         k: int | None = 10,
         sparql: bool = False,
         order: str = Order.DESCRIPTIVE,
@@ -100,18 +89,10 @@ class Reasoner:
 
         Texts and queries are asked with `k`, `sparql`, `order` and `min_degree`; a `Question` has its own.
         """
-        made = partial(Question, k=k, order=Order.of(order), min_degree=min_degree)
-        asked = [
-            each
-            if isinstance(each, Question)
-            else made(self._kb.parse(each, sparql), text=each)
-            if isinstance(each, str)
-            else made(each)
-            for each in questions
-        ]
+        asked = read_questions(self.kb, questions, k, sparql, order, min_degree)
         rows: dict[Query, list[tuple[int, Ids]]] = {}
         for row, question in enumerate(asked):
-            shape, ids = question.row or encode(plain(question.query), self._kb.facts.vocabulary)
+            shape, ids = question.row or encode(plain(question.query), self.kb.facts.vocabulary)
             rows.setdefault(shape, []).append((row, ids))
         found: dict[int, Answers] = {}
         for shape, places in rows.items():
@@ -123,7 +104,7 @@ class Reasoner:
 
     def members(self, concept: str, k: int | None = None, min_degree: float = MIN_DEGREE) -> list[EntityAnswer]:
         """The members of a concept by degree, the paper's case study: at most `k` known and `k` predicted ones."""
-        number = np.array([[self._kb.concepts.id(concept)]], np.int32)
+        number = np.array([[self.kb.concepts.id(concept)]], np.int32)
         candidates = self._ranker.rank(Concept("?c1"), number)[0].entities
         return self._entities(candidates, candidates.choose_by_score(k, check_degree(min_degree)))
 
@@ -134,21 +115,21 @@ class Reasoner:
         how many members it describes if predictions count by their probability, and the test of that, which decides
         the order. Raises `QueryError` where the model has no probabilities."""
         if not isinstance(self._scorer, Predictor):
-            raise QueryError(f"{self._model} predicts without probabilities: ask for what is known, or a run of credo")
-        return self._kb.describe_set(entities, background, everything, self._scorer.probabilities.descriptions)
+            raise QueryError(f"{self.model} predicts without probabilities: ask for what is known, or a run of credo")
+        return self.kb.describe_set(entities, background, everything, self._scorer.probabilities.descriptions)
 
-    def explain(self, query: Query, answer: str, role: Role) -> Support:
+    def explain(self, query: QueryLike, answer: str, role: Role = Role.ENTITY) -> Support:
         """The facts that carry one answer; see `tarbox.service.explanations`.
 
         A model with probabilities names the likeliest facts, with theirs.
         """
         predictor = self._scorer if isinstance(self._scorer, Predictor) else None
-        return explain_answer(query, self._kb, answer, role, predicted=True, predictor=predictor)
+        return explain_answer(tree_of(self.kb, query), self.kb, answer, role, predicted=True, predictor=predictor)
 
     def candidates(
         self,
         relation: str,
-        within: str | Query | None = None,
+        within: QueryLike | None = None,
         k: int = 1000,
         concept: str | None = None,
         first: int = 0,
@@ -158,15 +139,23 @@ class Reasoner:
         `relation` is a name or IRI, after `inverse` to have its ends change places, or `type` for typings, of one
         `concept` or of all. `within` is a query: subjects are its known answers. `first` of the best are left out.
         """
-        return self._candidates.find(relation, within, concept, k, first)
+        return self._candidates.find(relation, None if within is None else tree_of(self.kb, within), concept, k, first)
 
     @cached_property
     def _candidates(self) -> CandidateFinder:
-        return CandidateFinder(self._kb, self._scorer)
+        return CandidateFinder(self.kb, self._scorer)
+
+    def __repr__(self) -> str:
+        return f"Reasoner({self.model} over {self.kb.title})"
+
+    def _repr_html_(self) -> str:
+        from tarbox.service.notebook_views import reasoner_view
+
+        return reasoner_view(self)
 
     def _blocks(self, places: Sequence[tuple[int, Ids]]) -> Iterator[Sequence[tuple[int, Ids]]]:
         """As many at a time as memory is meant for."""
-        step = max(1, _CELLS // max(len(self._kb.entities), 20 * len(self._kb.concepts), 1))
+        step = max(1, _CELLS // max(len(self.kb.entities), 20 * len(self.kb.concepts), 1))
         return (places[start : start + step] for start in range(0, len(places), step))
 
     def _answer(self, question: Question, candidates: QueryCandidates) -> Answers:
@@ -174,7 +163,7 @@ class Reasoner:
         coverage = self._coverage(entities) if candidates.coverage is None else candidates.coverage
         known = candidates.concepts.known
         coverage[known] = candidates.exact.coverage()
-        described = Descriptions(candidates.concepts.degrees, coverage, self._specificity, candidates.similarity)
+        described = Descriptions(candidates.concepts.degrees, coverage, self.kb.specificity, candidates.similarity)
         keys = candidates.predicted_keys(question.order, described)
         ordered = described.sort(question.order, known)
         concepts = candidates.concepts.choose(ordered, keys, question.reach, question.min_degree)
@@ -184,36 +173,32 @@ class Reasoner:
             self._concepts(candidates.concepts, concepts, coverage),
             entities.counts,
             concepts.counts,
-            {} if self._trained_on is None else {"trained_on": self._trained_on},
+            {} if self.trained_on is None else {"trained_on": self.trained_on},
             question.query,
-            self._kb.naming,
+            self,
         )
 
     def _entities(self, candidates: LevelCandidates, chosen: Chosen) -> list[EntityAnswer]:
         return [
             EntityAnswer(thing.iri, thing.label, float(candidates.degrees[row]), status)
             for row, status in chosen.rows()
-            for thing in [self._kb.entities.at(row)]
+            for thing in [self.kb.entities.at(row)]
         ]
 
     def _concepts(self, candidates: LevelCandidates, chosen: Chosen, coverage: Doubles) -> list[ConceptAnswer]:
-        told = candidates.degrees, coverage, self._specificity
+        told = candidates.degrees, coverage, self.kb.specificity
         return [
             ConceptAnswer(thing.iri, thing.label, degree, status, covered, specificity)
             for row, status in chosen.rows()
-            for thing in [self._kb.concepts.at(row)]
+            for thing in [self.kb.concepts.at(row)]
             for degree, covered, specificity in [[float(values[row]) for values in told]]
         ]
 
     def _coverage(self, entities: Chosen) -> Doubles:
         """[C] the share of the entities shown inside each concept."""
         shown = np.concatenate([entities.known, entities.predicted])
-        _, inside = self._kb.index.descriptions.concepts_of.gather(shown)
-        return np.bincount(inside, minlength=len(self._kb.concepts)) / max(len(shown), 1)
-
-    @cached_property
-    def _specificity(self) -> Doubles:
-        return self._kb.index.descriptions.specificity()
+        _, inside = self.kb.index.descriptions.concepts_of.gather(shown)
+        return np.bincount(inside, minlength=len(self.kb.concepts)) / max(len(shown), 1)
 
 
 def title_of(saved: SavedRun) -> str:

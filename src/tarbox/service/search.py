@@ -19,7 +19,7 @@ class SearchResult:
     """A thing that may be meant.
 
     `name` is what a query can say, `matched` the name that fits the text: a label, a local name, a synonym. `count`
-    is how much the thing is used (`KnowledgeBase.uses`).
+    is how much the thing is used (`KnowledgeBase.use_counts`).
     """
 
     iri: str
@@ -44,7 +44,7 @@ def search(kb: KnowledgeBase, text: str, limit: int = 20, role: Role | None = No
 
     def rank(found: tuple[Role, NameMatch]) -> tuple[int, ...]:
         role, match = found
-        return match.fit, match.source, -int(kb.uses[role][match.id]), _ORDER[role]
+        return match.fit, match.source, -int(kb.use_counts[role][match.id]), _ORDER[role]
 
     return [_result(kb, *each) for each in sorted(found, key=rank)[:limit]]
 
@@ -60,7 +60,7 @@ def _named(kb: KnowledgeBase, texts: dict[Role, str], limit: int) -> list[tuple[
     return [
         (role, match)
         for role, text in texts.items()
-        for match in kb.resolver.lookup(role).index.search(text, limit, kb.uses[role])
+        for match in kb.resolver.lookup(role).index.search(text, limit, kb.use_counts[role])
     ]
 
 
@@ -75,4 +75,4 @@ def _corrected(kb: KnowledgeBase, text: str, roles: list[Role]) -> dict[Role, st
 def _result(kb: KnowledgeBase, role: Role, match: NameMatch) -> SearchResult:
     thing = kb.things(role).at(match.id)
     name = kb.naming.write(role, from_ntriples(thing.iri))
-    return SearchResult(thing.iri, thing.label, name, role, int(kb.uses[role][match.id]), match.name)
+    return SearchResult(thing.iri, thing.label, name, role, int(kb.use_counts[role][match.id]), match.name)

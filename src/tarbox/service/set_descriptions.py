@@ -73,6 +73,15 @@ def described(index: Index, entities: Ids | Places, members: Ids) -> Ids:
     return np.unique(entities[kept[entities]]).astype(np.int32)
 
 
+def compare_sets(kb: KnowledgeBase, first: Ids, second: Ids, everything: bool) -> tuple[Answers, Answers]:
+    """What each of two sets is rich in and the other is not: see `KnowledgeBase.compare_sets`."""
+    apart = np.setxor1d(first, second)
+    own = [np.intersect1d(apart, ids) for ids in (first, second)]
+    if not all(map(len, own)):
+        raise QueryError("one of the sets has no member that the other does not have: there is nothing to compare")
+    return describe_set(kb, own[0], apart, everything), describe_set(kb, own[1], apart, everything)
+
+
 def describe_set(
     kb: KnowledgeBase,
     members: Ids,
@@ -97,7 +106,7 @@ def describe_set(
     redundant = leading.redundant(index.descriptions.hierarchy)
     listed = np.flatnonzero((leading.inside > 0) & (everything | ~redundant))
     ordered = listed[np.lexsort((index.descriptions.entities_of.sizes()[listed], leading.p_values[listed]))]
-    specificity = index.descriptions.specificity()
+    specificity = kb.specificity
     concepts = [
         ConceptAnswer(
             thing.iri,
@@ -123,4 +132,4 @@ def describe_set(
     }
     query = "{" + ", ".join(kb.entities.at(member).iri for member in members.tolist()) + "}"
     counts = AnswerCounts(len(members)), AnswerCounts(len(concepts))
-    return Answers(query, kb.list_entities(members), concepts, *counts, extra, naming=kb.naming)
+    return Answers(query, kb.list_entities(members), concepts, *counts, extra, by=kb)

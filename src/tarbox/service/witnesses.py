@@ -13,7 +13,6 @@ probability (`tarbox.service.proofs`), or to any member of the part where a mode
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -38,6 +37,7 @@ from tarbox.query.algebra import (
     Or,
     Query,
 )
+from tarbox.service.concept_paths import shortest_chain
 from tarbox.service.proofs import FactLookup, Traced, contains
 
 
@@ -232,19 +232,11 @@ def neighbours(graph: Graph, node: int, directed_relation: int) -> Ids:
 
 def typing_chain(facts: Facts, entity: int, concept: int) -> list[int]:
     """The shortest chain of concepts from an asserted type of the entity up to `concept`; empty where there is none."""
-    first, last = np.searchsorted(facts.typed, [entity, entity + 1])
-    before: dict[int, int | None] = dict.fromkeys(facts.types[first:last].tolist())
-    waiting = deque(before)
-    while waiting and concept not in before:
-        sub = waiting.popleft()
+
+    def above(sub: int) -> list[int]:
         start, end = np.searchsorted(facts.subs, [sub, sub + 1])
-        for above in facts.supers[start:end].tolist():
-            if above not in before:
-                before[above] = sub
-                waiting.append(above)
-    if concept not in before:
-        return []
-    chain = [concept]
-    while (sub_concept := before[chain[-1]]) is not None:
-        chain.append(sub_concept)
-    return chain[::-1]
+        found: list[int] = facts.supers[start:end].tolist()
+        return found
+
+    first, last = np.searchsorted(facts.typed, [entity, entity + 1])
+    return shortest_chain(facts.types[first:last].tolist(), concept, above)

@@ -240,7 +240,7 @@ def test_follow_a_concept_through_the_hierarchy(visit: Open, academia: Knowledge
     seen.choose("concepts", "AI researcher")
     page.wait_for_selector("#details .hierarchy")
     expected = next(answer for answer in academia.answer(seen.figure_1).concepts if answer.label == "AI researcher")
-    instances = len(academia.instances_of(f"{NS}AIResearcher"))
+    instances = len(academia.members(f"{NS}AIResearcher"))
     facts = [f"{expected.coverage:.2f}", f"{expected.specificity:.2f}", str(instances)]
     assert seen.texts("#details .facts dd") == facts
     assert "12 of 28 answers" in page.locator("#details .sentence").inner_text()

@@ -83,7 +83,7 @@ def click_node(page: Any, label: str) -> None:
 def test_concepts_and_relations_have_pages(visit: Open, academia: KnowledgeBase) -> None:
     page = (seen := visit(scheme="dark")).page
     open_view(seen, view_of("concept", "AIResearcher"))
-    assert str(len(academia.instances_of(f"{NS}AIResearcher"))) in page.locator(".card-facts").first.inner_text()
+    assert str(len(academia.members(f"{NS}AIResearcher"))) in page.locator(".card-facts").first.inner_text()
     seen.shoot("dark-concept-page")
     page.get_by_role("link", name="investigates").click()
     page.wait_for_selector("#view h1:has-text('investigates')")
