@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -25,7 +26,10 @@ from tarbox.kb.writing import StoreWriter
 
 CHANGES = int(os.environ.get("TARBOX_CHANGES", "0"))
 EX = "http://example.org/"
-ENTITIES, CONCEPTS, RELATIONS = ([f"{EX}{kind}{n}" for n in range(size)] for kind, size in (("e", 8), ("C", 5), ("p", 3)))
+ENTITIES, CONCEPTS, RELATIONS = (
+    [f"{EX}{kind}{n}" for n in range(size)] for kind, size in (("e", 8), ("C", 5), ("p", 3))
+)
+EDGE = EX + "edge"
 BOTH = ENTITIES[-1]  # a name that is a concept, too
 
 
@@ -49,6 +53,7 @@ def draw(chance: random.Random, axioms: bool) -> str:
         lambda: line(concept, TYPE, OWL + "Class"),
         lambda: line(relation, TYPE, OWL + "ObjectProperty"),
     ]
+    kinds += [lambda: edge(entity, other)] * 3
     if axioms:
         kinds += [
             lambda: line(relation, RDFS + "subPropertyOf", second),
@@ -60,6 +65,15 @@ def draw(chance: random.Random, axioms: bool) -> str:
     return chance.choice(kinds)()
 
 
+def edge(subject: str, object: str) -> str:
+    """A fact with attributes, as KGX writes it: always the same ones."""
+    chance = random.Random(subject + object)
+    said = {"publications": [f"PMID:{chance.randrange(4)}" for _ in range(3)], "has_evidence": ["IDA"]}
+    return json.dumps(
+        {"subject": subject, "predicate": EDGE, "object": object} | (said if chance.random() < 0.7 else {})
+    )
+
+
 def some_values(concept: str, relation: str, filler: str) -> str:
     node = f"_:{concept[-2:]}{relation[-2:]}{filler[-2:]}"
     said = [(TYPE, OWL + "Restriction"), (OWL + "onProperty", relation), (OWL + "someValuesFrom", filler)]
@@ -68,8 +82,10 @@ def some_values(concept: str, relation: str, filler: str) -> str:
 
 
 def source(path: Path, statements: Iterable[str]) -> list[Source]:
-    path.write_text("\n".join(sorted(statements)) + "\n")
-    return [Source(path, path.name, "ntriples")]
+    edges = path.with_suffix(".jsonl")
+    for file, own in ((path, False), (edges, True)):
+        file.write_text("".join(s + "\n" for s in sorted(statements) if s.startswith("{") == own))
+    return [Source(path, path.name, "ntriples"), Source(edges, edges.name, "kgx-jsonl")]
 
 
 def assert_equal(changed: Store, built: Store) -> None:

@@ -26,7 +26,7 @@ from tarbox.kb.vocabulary import Names, one_array
 
 _BLOCK = 1 << 18
 _RDF = (".ttl", ".jsonld")
-_CLASSES = {Role.ENTITY: "NamedIndividual", Role.CONCEPT: "Class", Role.RELATION: "ObjectProperty"}
+NAME_CLASSES = {Role.ENTITY: "NamedIndividual", Role.CONCEPT: "Class", Role.RELATION: "ObjectProperty"}
 
 
 def export(
@@ -122,7 +122,7 @@ def state_names(
         own = terms if declared is None else terms.take(pa.array(declared[role]))
         subjects = own.filter(pc.invert(pc.starts_with(own, '"')))
         if len(subjects):
-            yield subjects, write(TYPE), write(OWL + _CLASSES[role])
+            yield subjects, write(TYPE), write(OWL + NAME_CLASSES[role])
     if facts.annotations:
         yield names[Role.RELATION].take(facts.annotations), write(TYPE), write(ANNOTATION_RELATION)
     for role, terms in names.items():

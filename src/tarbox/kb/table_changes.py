@@ -24,7 +24,7 @@ from tarbox.kb.vocabulary import Names, one_array
 Tables = Mapping[str, pa.Table]
 Moves = Mapping[Role, Ids]
 """The new id of each name; -1 where it has none."""
-_FACTS: Final = {
+FACT_ROLES: Final = {
     "assertions": (Role.ENTITY, Role.RELATION, Role.ENTITY),
     "typings": (Role.ENTITY, Role.CONCEPT),
     "subsumptions": (Role.CONCEPT, Role.CONCEPT),
@@ -58,9 +58,11 @@ def put_in(old: Tables, new: Tables) -> dict[str, pa.Table]:
             found[role.plural] = pa.concat_tables([names, more]).combine_chunks().take(pa.array(order[last]))
     sizes = {role: len(found.get(role.plural, old[role.plural])) for role in Role}
     rows: Ids = np.empty(0, np.int32)
-    for table, roles in _FACTS.items():
-        columns = [np.append(a, b) for a, b in zip(_facts(old, table, moves), _facts(new, table, ids), strict=True)]
-        order, last, result = _merge(_keys(columns, roles, sizes))
+    for table, roles in FACT_ROLES.items():
+        columns = [
+            np.append(a, b) for a, b in zip(fact_columns(old, table, moves), fact_columns(new, table, ids), strict=True)
+        ]
+        order, last, result = _merge(fact_keys(columns, roles, sizes))
         kept: list[NDArray[Any]] = [column[order[last]] for column in columns]
         if table == "assertions":
             rows, splits = result, np.append(*(numbers(tables[table], "split") for tables in (old, new)))
@@ -69,8 +71,8 @@ def put_in(old: Tables, new: Tables) -> dict[str, pa.Table]:
             )
         found |= _if_other(table, old[table], pa.table(kept, schema=SCHEMAS[table]))
     split, called = len(old["assertions"]), new["synonyms"]
-    touched = _rows_of(old["synonyms"], {role: np.isin(moves[role], ids[role]) for role in Role})
-    extra = called.set_column(1, called.field("id"), pa.array(_by_role(called, ids), pa.int32()))
+    touched = by_role(old["synonyms"], {role: np.isin(moves[role], ids[role]) for role in Role})
+    extra = called.set_column(1, called.field("id"), pa.array(by_role(called, ids), pa.int32()))
     said = [(int(rows[split + row["fact"]]), row["name"], row["value"]) for row in new["attributes"].to_pylist()]
     declared = {
         role: np.union1d(moves[role][own], ids[role][more])
@@ -86,16 +88,16 @@ def take_out(old: Tables, less: Tables, needed: Mapping[Role, Collection[str]]) 
     for role in Role:
         places, there = _find(role, old, one_array(less[role.plural]["iri"]).to_numpy(zero_copy_only=False))
         ids[role] = np.where(there, places, -1).astype(np.int32)
-    for table, roles in _FACTS.items():
-        wanted = _facts(less, table, ids)
+    for table, roles in FACT_ROLES.items():
+        wanted = fact_columns(less, table, ids)
         known = np.logical_and.reduce([column >= 0 for column in wanted])
-        gone = np.sort(_keys([column[known] for column in wanted], roles, sizes))
-        keeps[table] = ~contains(gone, _keys(_facts(old, table), roles, sizes))
+        gone = np.sort(fact_keys([column[known] for column in wanted], roles, sizes))
+        keeps[table] = ~contains(gone, fact_keys(fact_columns(old, table), roles, sizes))
     declared, undeclared = declared_ids(old), declared_ids(less)
     declared = {role: np.setdiff1d(own, ids[role][undeclared[role]]) for role, own in declared.items()}
     stays = {role: np.isin(np.arange(sizes[role]), declared[role]) for role in Role}
-    for table, roles in _FACTS.items():
-        for role, column in zip(roles, _facts(old, table), strict=True):
+    for table, roles in FACT_ROLES.items():
+        for role, column in zip(roles, fact_columns(old, table), strict=True):
             stays[role][column[keeps[table]]] = True
     for role, names in needed.items():
         places, there = _find(role, old, np.array(sorted(names), object))
@@ -117,8 +119,8 @@ def _without(old: Tables, moves: Moves, keeps: Mapping[str, Flags], said: set[_S
             names = names.set_column(1, names.field("label"), label)
         if rows or not stays.all():
             found[role.plural] = names.filter(pa.array(stays))
-    for table in _FACTS:
-        columns: list[NDArray[Any]] = [column[keeps[table]] for column in _facts(old, table, moves)]
+    for table in FACT_ROLES:
+        columns: list[NDArray[Any]] = [column[keeps[table]] for column in fact_columns(old, table, moves)]
         if table == "assertions":
             columns.append(numbers(old[table], "split")[keeps[table]])
         found |= _if_other(table, old[table], pa.table(columns, schema=SCHEMAS[table]))
@@ -126,7 +128,7 @@ def _without(old: Tables, moves: Moves, keeps: Mapping[str, Flags], said: set[_S
     flags = {
         role: np.isin(np.arange(len(moves[role])), [i for w, i, _ in said if w == p]) for p, role in enumerate(_ROLES)
     }
-    gone = _rows_of(called, flags)
+    gone = by_role(called, flags)
     for row in np.flatnonzero(gone).tolist():
         role, id, text = (called[name][row].as_py() for name in called.column_names)
         gone[row] = (_ROLES.index(Role(role)), id, text) in said
@@ -153,15 +155,16 @@ def _find(role: Role, tables: Tables, terms: NDArray[np.object_]) -> tuple[Place
     return Names(role, tables[role.plural]["iri"], tables[role.plural]["label"]).find_all(terms)
 
 
-def _facts(tables: Tables, table: str, moves: Moves | None = None) -> list[Ids]:
+def fact_columns(tables: Tables, table: str, moves: Moves | None = None) -> list[Ids]:
     """The columns of ids of a table of facts, moved."""
-    columns = [numbers(tables[table], name) for name in tables[table].column_names[: len(_FACTS[table])]]
+    columns = [numbers(tables[table], name) for name in tables[table].column_names[: len(FACT_ROLES[table])]]
     return [
-        column if moves is None else moves[role][column] for role, column in zip(_FACTS[table], columns, strict=True)
+        column if moves is None else moves[role][column]
+        for role, column in zip(FACT_ROLES[table], columns, strict=True)
     ]
 
 
-def _keys(columns: Sequence[Ids], roles: Sequence[Role], sizes: Mapping[Role, int]) -> Keys:
+def fact_keys(columns: Sequence[Ids], roles: Sequence[Role], sizes: Mapping[Role, int]) -> Keys:
     """Rows as numbers that sort as they do."""
     pairs = zip(columns[1:], roles[1:], strict=True)
     return reduce(lambda keys, pair: pair_keys(keys, pair[0], sizes[pair[1]]), pairs, columns[0].astype(np.int64))
@@ -186,7 +189,7 @@ def _if_other(name: str, old: pa.Table, table: pa.Table) -> dict[str, pa.Table]:
     return {} if table.equals(old) else {name: table}
 
 
-def _by_role(synonyms: pa.Table, values: Mapping[Role, NDArray[Any]]) -> NDArray[Any]:
+def by_role(synonyms: pa.Table, values: Mapping[Role, NDArray[Any]]) -> NDArray[Any]:
     """What each row's name has among the values."""
     roles, ids = (
         pc.index_in(synonyms["role"], pa.array([r.value for r in _ROLES])).to_numpy(),
@@ -198,12 +201,8 @@ def _by_role(synonyms: pa.Table, values: Mapping[Role, NDArray[Any]]) -> NDArray
     return found
 
 
-def _rows_of(synonyms: pa.Table, flags: Mapping[Role, Flags]) -> Flags:
-    return _by_role(synonyms, flags)
-
-
 def _synonyms(old: pa.Table, moves: Moves, gone: Flags, extra: pa.Table) -> dict[str, pa.Table]:
-    ids = _by_role(old, moves)
+    ids = by_role(old, moves)
     moved = old.set_column(1, old.field("id"), pa.array(ids, pa.int32())).filter(pa.array(~gone & (ids >= 0)))
     both = pa.concat_tables([moved, extra]).combine_chunks()
     roles = pc.index_in(both["role"], pa.array([role.value for role in _ROLES])).to_numpy()
