@@ -79,7 +79,10 @@ def _change(
     )
     with show_progress(sources) as progress:
         change = (changing.add if what == "add" else changing.remove)(path, sources, reading, progress)
-    result = ", ".join(f"{number:+,} {kind}" for kind, number in change.counts.items()) or "only labels, synonyms or declarations"
+    result = (
+        ", ".join(f"{number:+,} {kind}" for kind, number in change.counts.items())
+        or "only labels, synonyms or declarations"
+    )
     result = f"{result} -> {path}" if change.changed else f"nothing to {what}: {path} stays as it is"
     if change.idle:
         result += f"\n{change.idle:,} facts " + ("were there already" if what == "add" else "were not there")
@@ -110,23 +113,23 @@ def compare_kbs(
     try:
         for path in (first, second):
             check_kb(path)
-        found = compare_stores(open_store(first), open_store(second))
+        removed, added = compare_stores(open_store(first), open_store(second))
     except (TarboxError, OSError) as error:
         print(f"tarbox: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    counts = {kind: {"added": more, "removed": less} for kind, (more, less) in found.counts().items() if more or less}
+    more, less = added.counts(), removed.counts()
+    counts = {kind: {"added": more[kind], "removed": less[kind]} for kind in more if more[kind] or less[kind]}
     if format is DiffFormat.JSON:
         typer.echo(json.dumps({"counts": counts}))
     elif format is DiffFormat.TEXT:
         for kind, both in counts.items():
             typer.echo(f"{kind}: {both['added']:,} added, {both['removed']:,} removed")
-    for each in (found.added if only is DiffSide.ADDED else found.removed).differences() if only else found:
-        sign = "" if only else "+ " if each.added else "- "
-        if format is DiffFormat.JSON:
-            typer.echo(json.dumps(each.to_json(), ensure_ascii=False))
-        elif format is DiffFormat.TEXT:
-            typer.echo(f"{sign}{each.kind}: {each.text}")
-        else:
-            for line in each.ntriples():
-                typer.echo(sign + line)
-    raise typer.Exit(int(bool(found)))
+    for side, surplus in ((DiffSide.REMOVED, removed), (DiffSide.ADDED, added)):
+        sign = "" if only else "- " if surplus is removed else "+ "
+        for text, triples in surplus.lines() if only in (None, side) else ():
+            if format is DiffFormat.JSON:
+                typer.echo(json.dumps({"change": side.value, "text": text, "statements": triples}, ensure_ascii=False))
+            else:
+                said = [text] if format is DiffFormat.TEXT else triples.splitlines()
+                typer.echo("\n".join(sign + line for line in said))
+    raise typer.Exit(int(bool(counts)))

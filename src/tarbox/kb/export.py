@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Role
+from tarbox.kb.arrays import Flags
 from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
@@ -156,9 +158,20 @@ def blocks_of(rows: int) -> Iterator[slice]:
     return (slice(start, start + _BLOCK) for start in range(0, rows, _BLOCK))
 
 
-def state_axioms(axioms: Iterable[Axiom]) -> Iterator[tuple[str, str, str]]:
+def restrict_names(facts: Facts, labels: Mapping[Role, Flags], synonyms: Flags) -> Facts:
+    """The same facts without labels and synonyms but those that are flagged."""
+    names = {
+        f"{role.plural}": replace(own, labels=pc.if_else(pa.array(labels[role]), one_array(own.labels), None))
+        for role in Role
+        if (own := facts.vocabulary.names(role))
+    }
+    called = facts.vocabulary.synonyms.filter(pa.array(synonyms))
+    return replace(facts, vocabulary=replace(facts.vocabulary, synonyms=called, **names))
+
+
+def state_axioms(axioms: Iterable[Axiom], maker: StatementMaker | None = None) -> Iterator[tuple[str, str, str]]:
     """The statements of axioms, and the declarations without which RDF does not tell data from objects."""
-    maker, declared = StatementMaker(), set[tuple[str, str]]()
+    maker, declared = maker or StatementMaker(), set[tuple[str, str]]()
     for axiom in axioms:
         declared.update(axiom_names(axiom))
         yield from maker.statements(axiom)

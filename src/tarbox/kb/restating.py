@@ -9,17 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from tarbox.core.ids import Role
-from tarbox.kb.arrays import Ids
 from tarbox.kb.axioms import Axiom, axiom_names
-from tarbox.kb.export import Columns, blocks_of, state_axioms, state_facts, state_names
-from tarbox.kb.facts import NO_SPLIT, Facts
+from tarbox.kb.export import Columns, blocks_of, restrict_names, state_axioms, state_facts, state_names
+from tarbox.kb.facts import NO_SPLIT
 from tarbox.kb.namespaces import DATA_DECLARATIONS, OWL, TYPE
 from tarbox.kb.staging import Staging
 from tarbox.kb.statements import ATTRIBUTES, STATEMENTS, Piece, in_blocks
 from tarbox.kb.store import Store
-from tarbox.kb.table_changes import declared_ids, told_tables
+from tarbox.kb.table_changes import by_role, declared_ids, told_tables
 from tarbox.kb.terms import valid_iri
-from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary, one_array
+from tarbox.kb.vocabulary import one_array
 
 
 def restate(store: Store, axioms: Iterable[Axiom], merged: bool) -> Iterator[Piece]:
@@ -56,39 +55,24 @@ def restate_mentioned(store: Store, axioms: Iterable[Axiom], staging: Staging, n
     """What a store says of the names among the staged terms: their roles and, if `named`, labels and synonyms."""
     found = staging.reader("SELECT DISTINCT text FROM term WHERE id & 3 = 0 ORDER BY text").read_all()
     terms = found["text"].to_numpy()
-    facts = _mentioned(store.facts, terms, named)
-    for columns in state_names(facts, {role: facts.vocabulary.names(role).iris for role in Role}, str):
+    facts = store.facts.asserted()
+    found_ids = {}
+    for role in Role:
+        places, known = facts.vocabulary.names(role).find_all(terms)
+        found_ids[role] = places[known]
+    marks = {
+        role: np.isin(np.arange(len(facts.vocabulary.names(role))), ids) & named for role, ids in found_ids.items()
+    }
+    own = restrict_names(facts, marks, by_role(facts.vocabulary.synonyms, marks))
+    own = replace(own, annotations=tuple(set(facts.annotations) & set(found_ids[Role.RELATION].tolist())))
+    for columns in state_names(
+        own, {role: one_array(facts.vocabulary.names(role).iris) for role in Role}, str, found_ids
+    ):
         yield Piece(_batch(columns))
     properties = {pair for axiom in axioms for pair in axiom_names(axiom) if pair[0] in DATA_DECLARATIONS}
-    wanted = sorted((name, TYPE, DATA_DECLARATIONS[kind]) for kind, name in properties & _pairs(terms))
+    mentioned = set(terms)
+    wanted = [(name, TYPE, DATA_DECLARATIONS[kind]) for kind, name in sorted(properties) if name in mentioned]
     yield from map(Piece, in_blocks(wanted))
-
-
-def _pairs(terms: Iterable[str]) -> set[tuple[str, str]]:
-    return {(kind, term) for kind in DATA_DECLARATIONS for term in terms}
-
-
-def _mentioned(facts: Facts, terms: np.ndarray, named: bool) -> Facts:
-    names, ids, texts = dict[Role, Names](), dict[Role, Ids](), [SYNONYMS.empty_table()]
-    for role in Role:
-        own = facts.vocabulary.names(role)
-        places, known = own.find_all(terms)
-        ids[role] = rows = places[known].astype(np.int32)
-        labels = one_array(own.labels).take(pa.array(rows)) if named else pa.nulls(len(rows), pa.string())
-        names[role] = Names(role, pa.array(terms[known], pa.string()), labels)
-        if named:
-            texts.append(_synonyms(facts.vocabulary.synonyms, role, rows))
-    vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], pa.concat_tables(texts))
-    annotations = np.flatnonzero(np.isin(ids[Role.RELATION], facts.annotations)).tolist()
-    return Facts.of(vocabulary, annotations=annotations)
-
-
-def _synonyms(table: pa.Table, role: Role, ids: Ids) -> pa.Table:
-    """The synonyms of some names, which are numbered anew in their order."""
-    import pyarrow.compute as pc
-
-    own = table.filter(pc.and_(pc.equal(table["role"], role.value), pc.is_in(table["id"], pa.array(ids))))
-    return own.set_column(1, SYNONYMS.field("id"), pa.array(np.searchsorted(ids, own["id"].to_numpy()), pa.int32()))
 
 
 def _batch(columns: Columns) -> pa.RecordBatch:
