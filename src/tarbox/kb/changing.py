@@ -46,6 +46,7 @@ from tarbox.kb.writing import StoreWriter, take_lock, writing
 
 _COMPUTED: Final = {"counts", AXIOMS, "annotations", "content_hash", "vocabulary_hash", "files"}
 _SHAPE: Final = {"concepts", "typings", "subsumptions"}  # what equivalent and top concepts depend on
+_REMEMBERED: Final = 50  # changes: the manifest is read whole whenever the store is opened
 _PROPERTIES: Final = (Declaration.DATA_PROPERTY, Declaration.ANNOTATION_PROPERTY, Declaration.ANNOTATION_RELATION)
 
 
@@ -85,7 +86,8 @@ def remove(
 
 
 def _change(path: Path, sources: Sequence[Source], options: BuildOptions, progress: Progress, adding: bool) -> Change:
-    read_manifest(path)
+    if not path.is_dir():
+        read_manifest(path)  # which says what to do
     with _locked(path):
         store = open_store(path)
         work = _Work(store, store.axioms(), sources, _reading_as(store.manifest, options), progress, adding)
@@ -217,17 +219,18 @@ class _Work:
         if why or writer.annotations or self.axioms or not _SHAPE.isdisjoint(changed):
             inference, hierarchy = write_consequences(writer, self.options, self.progress)
             report = report | hierarchy
+        if not any(len(writer.table(role.plural)) for role in Role) and not writer.axioms():
+            raise StoreError(f"nothing would be left of {self.store.path}: delete the folder if that is meant.")
         after, known = writer.counts(), {**before["counts"], AXIOMS: sum(before.get(AXIOMS, {}).values())}
         counts = {name: n for name in known | after if (n := after.get(name, 0) - known.get(name, 0))}
         entry = {
             "change": "add" if self.adding else "remove",
-            "sources": rest[1],
-            "rejections": reading.journal.rejections,
+            "sources": [source["name"] for source in rest[1]],
             "counts": counts,
             "content_hash": before["content_hash"],
         }
         kept = {key: value for key, value in before.items() if key not in _COMPUTED}
-        history = [*before.get("history", ()), entry]
+        history = [*before.get("history", ()), entry][-_REMEMBERED:]
         writer.publish({**kept, "inference": inference, "report": report, "history": history})
         idle = max(facts - sum(abs(counts.get(name, 0)) for name in KINDS[3:]), 0)
         return Change(open_store(self.store.path), True, counts, idle, *rest)

@@ -80,8 +80,8 @@ class StoreSummary:
             version = f", version {source['version']}" if "version" in source else ""
             yield "source", f"{source['name']} ({source['format']}, {source['statements']:,} statements{version})"
         for change in self.manifest.get("history", ()):
-            names = ", ".join(source["name"] for source in change["sources"])
-            yield change["change"], f"{names}: {', '.join(f'{n:+,} {kind}' for kind, n in change['counts'].items())}"
+            counts = (f"{number:+,} {kind}" for kind, number in change["counts"].items())
+            yield change["change"], f"{', '.join(change['sources'])}: {', '.join(counts)}"
         yield "content hash", self.manifest["content_hash"]
 
 
