@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,15 +105,15 @@ def build_kb(
     options = build_options(chosen, {key: value for key, value in given.items() if value is not None})
     with ProgressLine() as line:
         store = build(found, output, options, build_progress(line, found))
-    _report(store.manifest, passed, output)
+    print_report(store.manifest, passed, f"{_sizes(store.manifest['counts'])} -> {output}")
     if chosen and chosen.paper_sizes:
         _compare(store.manifest["counts"], chosen)
     if store.manifest["report"]["rejections"]:
         raise typer.Exit(WITH_REJECTED)
 
 
-def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
-    """The table of what was read, kept and left out, on stdout; rejected lines and notes on stderr."""
+def print_report(manifest: Mapping[str, Any], passed: list[str], result: str) -> None:
+    """The table of what was read, kept and left out, then the result, on stdout; rejected lines on stderr."""
     from rich.console import Console
     from rich.table import Table
 
@@ -135,7 +135,7 @@ def _report(manifest: dict[str, Any], passed: list[str], output: Path) -> None:
         table.add_row("rejected", f"{report['rejections']:,}", "lines that cannot be read, named on stderr")
     console = Console(soft_wrap=True, emoji=False)  # urn:x: is no emoji
     console.print(table)
-    console.print(_sizes(manifest["counts"]) + f" -> {output}", highlight=False)
+    console.print(result, highlight=False, markup=False)
     for note in (*_notes(report, passed), *_inferred(manifest)):
         console.print(note, highlight=False, markup=False)
     _print_rejected(manifest)
@@ -147,7 +147,7 @@ def _sizes(counts: dict[str, int]) -> str:
     return ", ".join(f"{counts[name]:,} {name}" for name in KINDS)
 
 
-def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
+def _notes(report: Mapping[str, Any], passed: list[str]) -> Iterator[str]:
     for what, number in report["notes"].items():
         yield f"{number:,} {what}"
     if report["merged"]:
@@ -158,13 +158,13 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"{report['entities_below_min_degree']:,} entities are below --min-degree"
     if report["both_entity_and_concept"]:
         yield f"{report['both_entity_and_concept']:,} names are both entity and concept"
-    if report["linked_terms"]:
+    if report.get("linked_terms"):
         yield f"{report['linked_terms']:,} links between terms, from axioms, hold between them as entities, too"
-    if report["terms_as_entities"]:
+    if report.get("terms_as_entities"):
         yield f"{report['terms_as_entities']:,} terms were made instances of themselves (--annotation)"
-    for group in report["equivalent_concepts"][:_SHOWN]:
+    for group in report.get("equivalent_concepts", ())[:_SHOWN]:
         yield f"equivalent concepts: {', '.join(group[:_SHOWN])}"
-    if report["top_concepts"]:
+    if report.get("top_concepts"):
         yield f"top concepts (of more than half of the typed entities): {', '.join(report['top_concepts'][:_SHOWN])}"
     for iri, fate in report["imports"].items():
         yield f"import {iri}: {fate}"
@@ -172,9 +172,9 @@ def _notes(report: dict[str, Any], passed: list[str]) -> Iterator[str]:
         yield f"passed over (no known format): {file}"
 
 
-def _inferred(manifest: dict[str, Any]) -> Iterator[str]:
+def _inferred(manifest: Mapping[str, Any]) -> Iterator[str]:
     """What inference added, and what it found wrong."""
-    inference, counts = manifest["inference"], manifest["counts"]
+    inference, counts = manifest.get("inference", {}), manifest["counts"]
     if "complete" not in inference:
         return
     kinds = ("subsumptions", "typings", "assertions")
@@ -201,7 +201,7 @@ def _inferred(manifest: dict[str, Any]) -> Iterator[str]:
             yield f"{number:,} {what} in all; `tarbox kb info --json` names them"
 
 
-def _print_rejected(manifest: dict[str, Any]) -> None:
+def _print_rejected(manifest: Mapping[str, Any]) -> None:
     for line in manifest["rejected"]:
         print(f"{line['file']}:{line['line']}: {line['reason']}", file=sys.stderr)
     hidden = manifest["report"]["rejections"] - len(manifest["rejected"])

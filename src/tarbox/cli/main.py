@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tarbox.cli import bench, bench_tables, kb
+from tarbox.cli import bench, bench_tables, changes, kb
 from tarbox.cli.ask import ask
 from tarbox.cli.compare import compare
 from tarbox.cli.concept import concept
@@ -31,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-kb_app = typer.Typer(help="Build, inspect and export knowledge bases.", no_args_is_help=True)
+kb_app = typer.Typer(help="Build, change, compare, inspect and export knowledge bases.", no_args_is_help=True)
 bench_app = typer.Typer(help="Build, import and inspect benchmarks.", no_args_is_help=True)
 app.add_typer(kb_app, name="kb")
 app.add_typer(bench_app, name="bench")
@@ -51,6 +51,9 @@ app.command()(serve)
 kb_app.command("build")(kb.build_kb)
 kb_app.command("info")(kb.show_kb)
 kb_app.command("export")(kb.export_kb)
+kb_app.command("add")(changes.add_to_kb)
+kb_app.command("remove")(changes.remove_from_kb)
+kb_app.command("diff")(changes.compare_kbs)
 bench_app.command("build")(bench.build)
 bench_app.command("import")(bench_tables.import_benchmark)
 bench_app.command("info")(bench_tables.show_benchmark)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tarbox.kb.interpretation import (
     filter_degree,
     find_annotations,
     judge,
+    note_declarations,
     type_terms,
 )
 from tarbox.kb.labels import choose_labels
@@ -42,6 +44,7 @@ from tarbox.kb.writing import StoreWriter, writing
 
 _MOST_REJECTED: Final = 10_000
 _SALTS: Final = 3
+Result = TypeVar("Result")
 
 
 @final
@@ -103,41 +106,88 @@ def build(
     options, progress = options or BuildOptions(), progress or Progress()
     if options.base is not None:
         check_base(options.base)
+    return try_salts(lambda salt: _build(sources, out, options, progress, salt), progress)
+
+
+def try_salts(attempt: Callable[[int], Result], progress: Progress) -> Result:
+    """What the attempt returns with the first salt under which no two terms have one hash."""
     for salt in range(_SALTS):
         try:
-            return _build(sources, out, options, progress, salt)
+            return attempt(salt)
         except HashCollision:
             progress.stage("two names have one hash: starting again with another")
     raise SourceError("names of this input collide under every hash tried")
 
 
 def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, progress: Progress, salt: int) -> Store:
-    journal = Journal(options.strict)
     with writing(out) as writer:
-        staging = Staging(writer.scratch, options.memory, salt)
-        try:
-            read, imports = _read(sources, staging, journal, options, progress)
-            progress.stage("interpreting")
-            report = _interpret(staging, options.interpretation)
-            _refuse_nothing(staging, journal, sources, report)
-            writer.annotations = find_annotations(staging, options.interpretation.annotations)
-            report["linked_terms"] = link_terms(staging) if writer.annotations else 0
-            report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
-            progress.stage("sorting and encoding")
-            write_tables(staging, writer)
-        finally:
-            staging.close()
-        progress.stage("inferring")
-        facts, inference = infer_for_store(writer.facts(), writer.axioms(), options.infer, options.seconds)
-        writer.write_inferred(facts)
-        report |= {"imports": imports} | _hierarchy_report(facts)
-        _publish(writer, options, journal, report, read, inference)
+        with staged(sources, writer.scratch, options, progress, salt) as reading:
+            _refuse_nothing(reading, sources)
+            annotate_and_write(reading, writer, options, progress)
+        inference, hierarchy = write_consequences(writer, options, progress)
+        _publish(writer, options, reading, reading.report | hierarchy, inference)
     return open_store(out)
 
 
-def _refuse_nothing(staging: Staging, journal: Journal, sources: Sequence[Source], report: dict[str, Any]) -> None:
+@final
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Sources that were read, staged and interpreted; `report` accounts for their statements."""
+
+    staging: Staging
+    journal: Journal
+    read: Sequence[Source]
+    report: dict[str, Any]
+
+
+@contextmanager
+def staged(
+    sources: Sequence[Source],
+    folder: Path,
+    options: BuildOptions,
+    progress: Progress,
+    salt: int,
+    complete: Callable[[Staging], None] = note_declarations,
+) -> Iterator[Reading]:
+    """Read the sources; `complete` may add statements before all are interpreted, and notes what is declared."""
+    staging, journal = Staging(folder, options.memory, salt), Journal(options.strict)
+    try:
+        read, imports = _read(sources, staging, journal, options, progress)
+        complete(staging)
+        staging.close_terms()
+        progress.stage("interpreting")
+        report = _interpret(staging, options.interpretation) | {"imports": imports}
+        report["left_out"] = dict(Counter(report["left_out"]) + journal.left_out)
+        report |= {"rejections": journal.rejections, "notes": journal.notes}
+        yield Reading(staging, journal, read, report)
+    finally:
+        staging.close()
+
+
+def annotate_and_write(reading: Reading, writer: StoreWriter, options: BuildOptions, progress: Progress) -> None:
+    """What annotation relations add to the staged facts, and all of them as tables."""
+    staging, report = reading.staging, reading.report
+    writer.annotations = find_annotations(staging, options.interpretation.annotations)
+    report["linked_terms"] = link_terms(staging) if writer.annotations else 0
+    report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
+    progress.stage("sorting and encoding")
+    write_tables(staging, writer)
+
+
+def write_consequences(
+    writer: StoreWriter, options: BuildOptions, progress: Progress
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write what follows from the tables and axioms; returns what the manifest says of it and of the hierarchy."""
+    progress.stage("inferring")
+    facts, inference = infer_for_store(writer.facts(), writer.axioms(), options.infer, options.seconds)
+    writer.write_inferred(facts)
+    return inference, _hierarchy_report(facts)
+
+
+def _refuse_nothing(reading: Reading, sources: Sequence[Source]) -> None:
     """An empty store would only replace a better one."""
-    if any(staging.number(f"SELECT count(*) FROM {table}") for table in ("entity", "concept", "axiom")):
+    journal, report = reading.journal, reading.report
+    if any(reading.staging.number(f"SELECT count(*) FROM {table}") for table in ("entity", "concept", "axiom")):
         return
     names = ", ".join(source.name for source in sources)
     reasons = [f"{number:,} left out: {reason}" for reason, number in report["left_out"].items()]
@@ -165,7 +215,6 @@ def _read(
         read += waiting
         staging.flush()
         waiting = _resolve_imports(staging, read, imports)
-    staging.close_terms()
     return read, imports
 
 
@@ -208,7 +257,7 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
     choose_labels(staging, options.language)
     verdicts = account(staging)
     return {
-        "statements": statements,
+        "statements": statements - staging.number("SELECT count(*) FROM context"),
         "duplicates": statements - distinct,
         "kept": {verdict.value: n for verdict, n in verdicts.items() if verdict in KEPT},
         "left_out": {verdict.value: n for verdict, n in verdicts.items() if verdict not in KEPT},
@@ -226,30 +275,33 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
 def _publish(
     writer: StoreWriter,
     options: BuildOptions,
-    journal: Journal,
+    reading: Reading,
     report: dict[str, Any],
-    read: Sequence[Source],
     inference: dict[str, Any],
 ) -> None:
-    left_out = Counter(report["left_out"]) + journal.left_out
-    interpretation = asdict(options.interpretation)
+    told = {"infer": options.infer.value, "seconds": options.seconds, "base": options.base}
     writer.publish(
         {
-            "options": interpretation | {"infer": options.infer.value, "base": options.base},
+            "options": asdict(options.interpretation) | told,
             "inference": inference,
-            "sources": [
-                {
-                    "name": source.path.name,
-                    "format": source.format,
-                    "statements": journal.read[source.name],
-                    **({"version": version} if (version := version_of(source)) else {}),
-                }
-                for source in read
-            ],
-            "report": report | {"left_out": dict(left_out), "rejections": journal.rejections, "notes": journal.notes},
-            "rejected": [asdict(rejection) for rejection in journal.rejected],
+            "sources": list_sources(reading),
+            "report": report,
+            "rejected": [asdict(rejection) for rejection in reading.journal.rejected],
         }
     )
+
+
+def list_sources(reading: Reading) -> list[dict[str, Any]]:
+    """What was read, for the manifest."""
+    return [
+        {
+            "name": source.path.name,
+            "format": source.format,
+            "statements": reading.journal.read[source.name],
+            **({"version": version} if (version := version_of(source)) else {}),
+        }
+        for source in reading.read
+    ]
 
 
 def _hierarchy_report(facts: Facts) -> dict[str, Any]:

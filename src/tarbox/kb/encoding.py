@@ -11,7 +11,7 @@ import pyarrow as pa
 from tarbox.core.ids import Role
 from tarbox.kb.interpretation import Verdict, code
 from tarbox.kb.staging import Staging
-from tarbox.kb.store import STORE_TABLES
+from tarbox.kb.store import SCHEMAS
 from tarbox.kb.writing import StoreWriter
 
 
@@ -40,11 +40,26 @@ def write_tables(staging: Staging, writer: StoreWriter) -> None:
     writer.write_axioms(line for block in lines for line in block.column(0).to_pylist())
     for name, sql in facts.items():
         batches = staging.reader(f"{sql} ORDER BY ALL")
-        writer.write(name, _as_one_batch(batches, STORE_TABLES[name], writer.scratch))
-    if staging.number("SELECT count(*) FROM attribute"):
-        found = staging.reader(_attributes(facts["assertions"])).read_all()
+        writer.write(name, _as_one_batch(batches, SCHEMAS[name], writer.scratch))
+    declared = staging.reader(_declared()).read_all()
+    if len(declared):
+        writer.write("declared", declared.combine_chunks().to_batches())
+    found = staging.reader(_attributes(facts["assertions"])).read_all()
+    if len(found):
         encoded = [found["fact"], *(found[name].combine_chunks().dictionary_encode() for name in ("name", "value"))]
         writer.write("attributes", pa.table(encoded, names=found.column_names).combine_chunks().to_batches())
+
+
+def _declared() -> str:
+    """The names of `stated`, by their rows in the tables of names put one after the other."""
+    before, roles = "0", []
+    for role in Role:
+        roles.append(
+            f"SELECT (r.rowid + {before})::INT AS name FROM {role.value}_row AS r JOIN stated USING (id) "
+            f"WHERE role = '{role.value}'"
+        )
+        before += f" + (SELECT count(*) FROM {role.value}_row)"
+    return f"SELECT DISTINCT name FROM ({' UNION ALL '.join(roles)}) ORDER BY name"
 
 
 def _attributes(assertions: str) -> str:

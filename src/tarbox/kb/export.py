@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Role
+from tarbox.kb.arrays import Flags
 from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
@@ -22,11 +24,11 @@ from tarbox.kb.kgx_export import kgx_lines
 from tarbox.kb.namespaces import ANNOTATION_RELATION, DATA_DECLARATIONS, LABEL, OWL, SKOS, SUBCLASS, TYPE
 from tarbox.kb.owl_statements import StatementMaker
 from tarbox.kb.terms import literal, to_ntriples
-from tarbox.kb.vocabulary import Names
+from tarbox.kb.vocabulary import Names, one_array
 
 _BLOCK = 1 << 18
 _RDF = (".ttl", ".jsonld")
-_CLASSES = {Role.ENTITY: "NamedIndividual", Role.CONCEPT: "Class", Role.RELATION: "ObjectProperty"}
+NAME_CLASSES = {Role.ENTITY: "NamedIndividual", Role.CONCEPT: "Class", Role.RELATION: "ObjectProperty"}
 
 
 def export(
@@ -67,7 +69,10 @@ def _serialize(pieces: Iterator[bytes], format: str) -> Iterator[bytes]:
 
 def write_triples(facts: Facts, axioms: Iterable[Axiom]) -> Iterator[bytes]:
     """The facts and axioms as N-Triples, in pieces of whole lines."""
-    return _pieces(chain(_ntriples(facts), _axioms(axioms)))
+    names = {role: written(facts.vocabulary.names(role)) for role in Role}
+    said = (_line(*columns) for columns in chain(state_names(facts, names), state_facts(facts, names)))
+    told = (" ".join([*map(to_ntriples, statement), "."]) for statement in state_axioms(axioms))
+    return _pieces(chain(said, [pa.array(told, pa.string())]))
 
 
 def _write(path: Path, pieces: Iterator[bytes]) -> int:
@@ -92,7 +97,7 @@ def _compressed(raw: BinaryIO, path: Path) -> Any:
 
 def written(names: Names) -> pa.Array:
     """The names in N-Triples form."""
-    iris = names.iris.combine_chunks() if isinstance(names.iris, pa.ChunkedArray) else names.iris
+    iris = one_array(names.iris)
     bracketed = pc.binary_join_element_wise("<", iris, ">", "")
     return pc.if_else(pc.starts_with(iris, '"'), iris, bracketed) if len(iris) else pa.array([], pa.string())
 
@@ -101,51 +106,76 @@ def _line(*terms: Any) -> pa.Array:
     return pc.binary_join_element_wise(*terms, ".", " ")
 
 
-def _ntriples(facts: Facts) -> Iterator[pa.Array]:
-    vocabulary = facts.vocabulary
-    names = {role: written(vocabulary.names(role)) for role in Role}
-    entities, concepts, relations = names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION]
+Columns = tuple[Any, Any, Any]
+"""Subjects, predicates and objects of statements: an array of terms, or one term for all."""
+
+
+def state_names(
+    facts: Facts,
+    names: Mapping[Role, pa.Array],
+    write: Callable[[str], str] = to_ntriples,
+    declared: Mapping[Role, Any] | None = None,
+) -> Iterator[Columns]:
+    """The statements that make names what they are: declarations, of these ids or of all, labels and synonyms.
+
+    `names` are the terms as they are to be written, and `write` says how another one is.
+    """
     for role, terms in names.items():
-        subjects = terms.filter(pc.invert(pc.starts_with(terms, '"')))
+        own = terms if declared is None else terms.take(pa.array(declared[role]))
+        subjects = own.filter(pc.invert(pc.starts_with(own, '"')))
         if len(subjects):
-            yield _line(subjects, f"<{TYPE}>", f"<{OWL}{_CLASSES[role]}>")
+            yield subjects, write(TYPE), write(OWL + NAME_CLASSES[role])
     if facts.annotations:
-        yield _line(relations.take(facts.annotations), f"<{TYPE}>", f"<{ANNOTATION_RELATION}>")
-    yield from _labels(facts, names)
-    if len(facts.subs):
-        yield _line(concepts.take(facts.subs), f"<{SUBCLASS}>", concepts.take(facts.supers))
-    for start in range(0, len(facts.typed), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        yield _line(entities.take(facts.typed[part]), f"<{TYPE}>", concepts.take(facts.types[part]))
-    for start in range(0, len(facts.heads), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        yield _line(
-            entities.take(facts.heads[part]), relations.take(facts.relations[part]), entities.take(facts.tails[part])
-        )
-
-
-def _axioms(axioms: Iterable[Axiom]) -> Iterator[pa.Array]:
-    """The statements of axioms, and the declarations without which RDF does not tell data from objects."""
-    maker, declared = StatementMaker(), set[tuple[str, str]]()
-    lines: list[str] = []
-    for axiom in axioms:
-        declared.update(axiom_names(axiom))
-        lines += [" ".join([*map(to_ntriples, statement), "."]) for statement in maker.statements(axiom)]
-    lines += [f"<{name}> <{TYPE}> <{DATA_DECLARATIONS[k]}> ." for k, name in sorted(declared) if k in DATA_DECLARATIONS]
-    yield pa.array(lines, pa.string())
-
-
-def _labels(facts: Facts, names: dict[Role, pa.Array]) -> Iterator[pa.Array]:
+        yield names[Role.RELATION].take(facts.annotations), write(TYPE), write(ANNOTATION_RELATION)
     for role, terms in names.items():
         labels = facts.vocabulary.names(role).labels
         rows = np.flatnonzero(pc.is_valid(labels).to_numpy(zero_copy_only=False))
         if len(rows):
             texts = pa.array([literal(text) for text in labels.take(rows).to_pylist()])
-            yield _line(terms.take(rows), f"<{LABEL}>", texts)
+            yield terms.take(rows), write(LABEL), texts
     synonyms = facts.vocabulary.synonyms.to_pylist()
     if synonyms:
-        subjects = pa.array([names[Role(row["role"])][row["id"]].as_py() for row in synonyms])
-        yield _line(subjects, f"<{SKOS}altLabel>", pa.array([literal(row["text"]) for row in synonyms]))
+        called = pa.array([names[Role(row["role"])][row["id"]].as_py() for row in synonyms])
+        yield called, write(SKOS + "altLabel"), pa.array([literal(row["text"]) for row in synonyms])
+
+
+def state_facts(
+    facts: Facts, names: Mapping[Role, pa.Array], write: Callable[[str], str] = to_ntriples
+) -> Iterator[Columns]:
+    """The statements of subsumptions, typings and assertions, in blocks; `names` and `write` as of `state_names`."""
+    entities, concepts, relations = names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION]
+    if len(facts.subs):
+        yield concepts.take(facts.subs), write(SUBCLASS), concepts.take(facts.supers)
+    for part in blocks_of(len(facts.typed)):
+        yield entities.take(facts.typed[part]), write(TYPE), concepts.take(facts.types[part])
+    for part in blocks_of(len(facts.heads)):
+        ends = (entities.take(ids[part]) for ids in (facts.heads, facts.tails))
+        yield next(ends), relations.take(facts.relations[part]), next(ends)
+
+
+def blocks_of(rows: int) -> Iterator[slice]:
+    """So many rows, in parts."""
+    return (slice(start, start + _BLOCK) for start in range(0, rows, _BLOCK))
+
+
+def restrict_names(facts: Facts, labels: Mapping[Role, Flags], synonyms: Flags) -> Facts:
+    """The same facts without labels and synonyms but those that are flagged."""
+    names = {
+        f"{role.plural}": replace(own, labels=pc.if_else(pa.array(labels[role]), one_array(own.labels), None))
+        for role in Role
+        if (own := facts.vocabulary.names(role))
+    }
+    called = facts.vocabulary.synonyms.filter(pa.array(synonyms))
+    return replace(facts, vocabulary=replace(facts.vocabulary, synonyms=called, **names))
+
+
+def state_axioms(axioms: Iterable[Axiom], maker: StatementMaker | None = None) -> Iterator[tuple[str, str, str]]:
+    """The statements of axioms, and the declarations without which RDF does not tell data from objects."""
+    maker, declared = maker or StatementMaker(), set[tuple[str, str]]()
+    for axiom in axioms:
+        declared.update(axiom_names(axiom))
+        yield from maker.statements(axiom)
+    yield from ((name, TYPE, DATA_DECLARATIONS[kind]) for kind, name in sorted(declared) if kind in DATA_DECLARATIONS)
 
 
 def _tables(facts: Facts) -> dict[str, Iterator[pa.Array]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tarbox.core.errors import SourceError
 from tarbox.kb.facts import NO_SPLIT
-from tarbox.kb.namespaces import TYPE, Declaration, Meaning, declaration_of, meaning_of
+from tarbox.kb.namespaces import DECLARING, TYPE, Declaration, Meaning, declaration_of, meaning_of
 from tarbox.kb.staging import Staging
 from tarbox.kb.terms import local_name
 
@@ -68,6 +68,17 @@ class Interpretation:
     core: bool = False
     annotations: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+
+
+def note_declarations(staging: Staging) -> None:
+    """Make the table `stated` (id, role) of the names that the statements so far declare, for no other reason."""
+    staging.flush()
+    roles = " ".join(f"WHEN term_id('{type}') THEN '{role.value}'" for type, role in DECLARING.items())
+    types = ", ".join(f"term_id('{type}')" for type in DECLARING)
+    staging.execute(
+        f"""CREATE TABLE stated AS SELECT DISTINCT s AS id, CASE o {roles} END AS role
+            FROM statement WHERE p = term_id('{TYPE}') AND o IN ({types})"""
+    )
 
 
 def judge(staging: Staging, options: Interpretation) -> None:
@@ -267,8 +278,8 @@ def type_terms(staging: Staging) -> int:
 
 
 def account(staging: Staging) -> dict[Verdict, int]:
-    """How many distinct statements got each verdict."""
-    rows = staging.execute("SELECT verdict, count(*) FROM fact GROUP BY verdict").fetchall()
+    """How many distinct statements of the sources got each verdict."""
+    rows = staging.execute("SELECT verdict, count(*) FROM fact ANTI JOIN context USING (s, p, o) GROUP BY 1").fetchall()
     verdicts = list(Verdict)
     return {verdicts[code]: count for code, count in sorted(rows)}
 

@@ -112,6 +112,9 @@ METACLASSES: Final[dict[str, Declaration]] = {
     OWL + "DeprecatedClass": Declaration.DEPRECATED,
     OWL + "DeprecatedProperty": Declaration.DEPRECATED,
 }
+DECLARING: Final = {  # what says nothing but that a name is there
+    type: METACLASSES[type] for type in (OWL + "Class", RDFS + "Class", OWL + "NamedIndividual", OWL + "ObjectProperty")
+}
 DATA_DECLARATIONS: Final = {"data property": OWL + "DatatypeProperty", "datatype": RDFS + "Datatype"}
 TOP: Final = OWL + "Thing"  # an ordinary concept where the data use it as one
 

@@ -18,7 +18,7 @@ from tarbox.kb.owl_rdf import AXIOM_PREDICATES, AXIOM_TYPES, NODE_PREDICATES, NO
 from tarbox.kb.staging import Staging
 
 _TO_MARK: Final = ", ".join(str(code(v)) for v in (Verdict.SCHEMA, Verdict.BLANK, Verdict.ANONYMOUS, Verdict.SAME))
-_NAMELESS: Final = ("SameIndividual", "DifferentIndividuals")  # on the web, mostly of names that no other fact has
+NAMELESS: Final = ("SameIndividual", "DifferentIndividuals")  # on the web, mostly of names that no other fact has
 _BLOCK: Final = 1 << 16
 
 
@@ -65,7 +65,7 @@ def _lines(staging: Staging, graph: AxiomGraph, used: list[int], names: set[tupl
             continue
         used += [row, *graph.passed]
         lines.append(write_axiom(axiom))
-        if axiom[0] not in _NAMELESS:
+        if axiom[0] not in NAMELESS:
             names.update(axiom_names(axiom))
         if len(lines) == _BLOCK:
             yield lines

@@ -58,6 +58,7 @@ class Staging:
                 CASE WHEN starts_with(term, '"') THEN 1 WHEN starts_with(term, '_:') THEN 2 ELSE 0 END"""
         )
         self.execute("CREATE TABLE statement (s UBIGINT, p UBIGINT, o UBIGINT, split TINYINT)")
+        self.execute("CREATE TABLE context (s UBIGINT, p UBIGINT, o UBIGINT)")  # statements that no source makes
         self.execute("CREATE TABLE term (id UBIGINT, text VARCHAR)")
         self.execute("CREATE TABLE attribute (s UBIGINT, p UBIGINT, o UBIGINT, name VARCHAR, value VARCHAR)")
         self._waiting: list[pa.RecordBatch] = []

@@ -42,6 +42,7 @@ class StoreSummary:
             "report": self.manifest.get("report", {}),
             "inference": self.manifest.get("inference", {}),
             "sources": self.manifest["sources"],
+            "history": self.manifest.get("history", []),
             "options": self.manifest["options"],
             "closure": self.closure,
             "degree": self.degree,
@@ -78,6 +79,9 @@ class StoreSummary:
         for source in self.manifest["sources"]:
             version = f", version {source['version']}" if "version" in source else ""
             yield "source", f"{source['name']} ({source['format']}, {source['statements']:,} statements{version})"
+        for change in self.manifest.get("history", ()):
+            counts = (f"{number:+,} {kind}" for kind, number in change["counts"].items())
+            yield change["change"], f"{', '.join(change['sources'])}: {', '.join(counts)}"
         yield "content hash", self.manifest["content_hash"]
 
 

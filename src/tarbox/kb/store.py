@@ -61,6 +61,10 @@ ATTRIBUTE_TABLE: Final[Mapping[str, pa.Schema]] = {
     )
 }
 """What is said of assertions, by their row; not there where no source says anything."""
+DECLARED_TABLE: Final[Mapping[str, pa.Schema]] = {"declared": pa.schema([("name", _ID)])}
+"""The names that a source declares, be they in a fact or not: entities, then concepts, then relations, numbered in one
+row. It decides which names a change may take away, and is no part of the content."""
+SCHEMAS: Final = {**STORE_TABLES, **INFERRED_TABLES, **ATTRIBUTE_TABLE, **DECLARED_TABLE}
 Manifest = dict[str, Any]
 
 
@@ -89,12 +93,15 @@ class Store:
     @property
     def attributes(self) -> FactAttributes:
         """What is said of the asserted facts; mapped into memory when it is asked for."""
-        files = {name: self.path / entry["name"] for name, entry in self.manifest["files"].items()}
-        (name, schema), given = next(iter(ATTRIBUTE_TABLE.items())), _map_table(files["assertions"])
-        table = _map_table(files[name]) if name in files else schema.empty_table()
-        names, values = (table[column].combine_chunks() for column in schema.names[1:])
-        heads, relations, tails = (_numbers(given, column) for column in given.column_names[:3])
-        return FactAttributes(heads, relations, tails, _numbers(table, "fact"), names, values)
+        table, given = self.table("attributes"), self.table("assertions")
+        names, values = (table[column].combine_chunks() for column in table.column_names[1:])
+        heads, relations, tails = (numbers(given, column) for column in given.column_names[:3])
+        return FactAttributes(heads, relations, tails, numbers(table, "fact"), names, values)
+
+    def table(self, name: str) -> pa.Table:
+        """One of the tables on disk, mapped into memory; an empty one where there is none."""
+        entry = self.manifest["files"].get(name)
+        return map_table(self.path / entry["name"]) if entry else SCHEMAS[name].empty_table()
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""
@@ -181,7 +188,7 @@ def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
         return None
 
 
-def _map_table(file: Path) -> pa.Table:
+def map_table(file: Path) -> pa.Table:
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).read_all()
 
@@ -196,15 +203,15 @@ def map_facts(files: Mapping[str, Path], mode: str = "none", annotations: Iterab
     What was inferred, in this `mode`, is merged with the rest; that copies the columns. `annotations` are the IRIs of
     annotation relations.
     """
-    tables = {name: _map_table(files[name]) for name in STORE_TABLES}
+    tables = {name: map_table(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
-    facts = Facts.of_columns(vocabulary, _columns(tables, ""), _numbers(tables["assertions"], "split"))
+    facts = Facts.of_columns(vocabulary, _columns(tables, ""), numbers(tables["assertions"], "split"))
     ids = (vocabulary.relations.find(iri) for iri in annotations)
     facts = replace(facts, annotations=tuple(sorted(number for number in ids if number is not None)))
     if not set(INFERRED_TABLES) <= set(files):
         return facts
-    columns = _columns({name: _map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")
+    columns = _columns({name: map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")
     more = Facts.of_columns(vocabulary, columns)
     return join_facts(facts, more, mode, partial(read_axiom_file, files[AXIOMS]))
 
@@ -212,7 +219,7 @@ def map_facts(files: Mapping[str, Path], mode: str = "none", annotations: Iterab
 def _columns(tables: Mapping[str, pa.Table], prefix: str) -> list[Any]:
     """The seven columns of ids, of asserted or of inferred facts."""
     return [
-        _numbers(tables[prefix + table], column)
+        numbers(tables[prefix + table], column)
         for table in ("assertions", "typings", "subsumptions")
         for column in INFERRED_TABLES[f"inferred_{table}"].names
     ]
@@ -222,7 +229,7 @@ def _names(role: Role, table: pa.Table) -> Names:
     return Names(role, table["iri"], table["label"])
 
 
-def _numbers(table: pa.Table, column: str) -> Any:
+def numbers(table: pa.Table, column: str) -> Any:
     """A column as numpy, without a copy when it was written as one block."""
     chunks = table[column]
     single = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()

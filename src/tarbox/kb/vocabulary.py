@@ -7,9 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
+from tarbox.kb.arrays import Flags, Places
+from tarbox.kb.rows import find_rows
 from tarbox.kb.terms import local_name
 
 CACHED_TERMS: Final = 1 << 16
@@ -17,17 +21,18 @@ CACHED_TERMS: Final = 1 << 16
 
 
 @final
-class _ArrowStrings(Sequence[str]):
-    """A view of an Arrow string array that `bisect` can use."""
+@dataclass(frozen=True, slots=True)
+class _Strings:
+    """Arrow strings that `find_rows` can use."""
 
-    def __init__(self, array: pa.Array) -> None:
-        self._array = array
+    array: pa.Array
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self.array)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        return self._array[index].as_py()
+    def __getitem__(self, places: Places) -> NDArray[np.object_]:
+        found: NDArray[np.object_] = self.array.take(pa.array(places)).to_numpy(zero_copy_only=False)
+        return found
 
 
 @final
@@ -74,12 +79,20 @@ class Names:
         known = self._found.get(iri)
         if known is not None:
             return known
-        row = bisect_left(_ArrowStrings(self.iris), iri)
+        row = bisect_left(range(len(self.iris)), iri, key=lambda place: self.iris[place].as_py())
         if row == len(self.iris) or self.iris[row].as_py() != iri:
             return None
         if len(self._found) < CACHED_TERMS:
             self._found[iri] = row
         return row
+
+    def find_all(self, terms: NDArray[np.object_]) -> tuple[Places, Flags]:
+        """The id of each term, or the one it would have, and whether it is a name."""
+        return find_rows([_Strings(one_array(self.iris))], [terms])
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 @final

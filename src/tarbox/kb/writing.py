@@ -23,23 +23,28 @@ from tarbox.core.ids import Role
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
-    ATTRIBUTE_TABLE,
     AXIOMS,
+    DECLARED_TABLE,
     INDEX,
     INFERRED_TABLES,
     MANIFEST,
+    SCHEMAS,
     STORE_FORMAT,
     STORE_TABLES,
     STORE_VERSION,
     Manifest,
+    Store,
     checksum,
     manifest_bytes,
     map_facts,
+    map_table,
     read_axiom_file,
     read_manifest,
 )
 
 _BLOCK = 1 << 20
+_NAME_BLOCK = 1 << 18
+_TEXTS = (*(role.plural for role in Role), "synonyms")
 
 
 @final
@@ -53,23 +58,32 @@ class StoreWriter:
         self.path = path
         self.scratch = scratch
         self.annotations: tuple[str, ...] = ()
-        self._hashes: dict[str, str] = {}
+        self._hashes: dict[str, dict[str, str]] = {}
+        self._kept: dict[str, Manifest] = {}
         self._rows: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()
-        self._vocabulary = hashlib.blake2b(digest_size=16)
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write one table of the store; its rows come in the order in which they are stored."""
-        schema = {**STORE_TABLES, **INFERRED_TABLES, **ATTRIBUTE_TABLE}[name]
+        schema = SCHEMAS[name]
+        blocks = _in_blocks(batches, schema) if name in _TEXTS else (batch.cast(schema) for batch in batches)
         with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for batch in batches:
-                writer.write(batch.cast(schema))
-        with pa.memory_map(str(self._file(name))) as source:
-            table = pa.ipc.open_file(source).read_all()
-            self._hashes[name] = content_hash(table)
-            self._rows[name] = table.num_rows
-            if name in (role.plural for role in Role):
-                self._vocabulary.update(f"{name} {content_hash(table.select(['iri']))}\n".encode())
+            for block in blocks:
+                if len(block):
+                    writer.write(block)
+        table = map_table(self._file(name))
+        self._hashes[name], self._rows[name] = {"hash": content_hash(table)}, table.num_rows
+        if name in (role.plural for role in Role):
+            self._hashes[name]["names"] = content_hash(table.select(["iri"]))
+
+    def keep(self, name: str, store: Store) -> None:
+        """Let a file of `store`, which is to be replaced, be one of the new store too."""
+        self._kept[name] = entry = store.manifest["files"][name]
+        self._hashes[name] = {key: entry[key] for key in ("hash", "names") if key in entry}
+        if name == AXIOMS:
+            self._kinds.update(store.manifest[AXIOMS])
+        else:
+            self._rows[name] = store.manifest["counts"].get(name, 0)
 
     def write_axioms(self, lines: Iterable[str]) -> None:
         """Write axioms, each a line of functional syntax, sorted and distinct; without any there is no file."""
@@ -80,7 +94,7 @@ class StoreWriter:
                 digest.update(written := f"{line}\n".encode())
                 sink.write(written)
         if self._kinds:
-            self._hashes[AXIOMS] = digest.hexdigest()
+            self._hashes[AXIOMS] = {"hash": digest.hexdigest()}
 
     def write_inferred(self, facts: Facts) -> None:
         """Write what is marked as inferred among the facts, if anything is."""
@@ -99,6 +113,21 @@ class StoreWriter:
         """The tables written so far, before they are published; `mode` as of `map_facts`."""
         return map_facts({name: self._file(name) for name in self._hashes}, mode, self.annotations)
 
+    def table(self, name: str) -> pa.Table:
+        """A table as it was written; an empty one where none was."""
+        return map_table(self._file(name)) if name in self._hashes else SCHEMAS[name].empty_table()
+
+    def counts(self) -> dict[str, int]:
+        """The rows of the tables, and how many axioms there are."""
+        rows = {name: rows for name, rows in self._rows.items() if name not in ("synonyms", *DECLARED_TABLE)}
+        return rows | ({AXIOMS: self._kinds.total()} if self._kinds else {})
+
+    def holds(self, store: Store) -> bool:
+        """Whether the files are so far those of a store, but for what was inferred."""
+        entries = store.manifest["files"].items()
+        before = {name: entry.get("hash") for name, entry in entries if name not in INFERRED_TABLES}
+        return before == {name: hashes["hash"] for name, hashes in self._hashes.items()}
+
     def axioms(self) -> tuple[Axiom, ...]:
         return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()
 
@@ -107,24 +136,19 @@ class StoreWriter:
         self.path.mkdir(parents=True, exist_ok=True)
         files = {}
         for name in self._hashes:
-            file = self._file(name)
-            found = checksum(file)
-            size = file.stat().st_size
-            target = f"{name}-{self._hashes[name][:8]}{found}{_suffix(name)}"
-            _sync(file)
-            file.replace(self.path / target)
-            files[name] = {"name": target, "checksum": found, "bytes": size}
-        parts = [f"{name} {self._hashes[name]}" for name in sorted(self._hashes)]
+            files[name] = self._kept[name] if name in self._kept else self._place(name)
+        parts = [f"{name} {self._hashes[name]['hash']}" for name in sorted(self._hashes) if name not in DECLARED_TABLE]
+        vocabulary = "".join(f"{role.plural} {self._hashes[role.plural]['names']}\n" for role in Role)
         everything = "\n".join([*parts, *(f"annotation {iri}" for iri in self.annotations)])
         manifest: Manifest = {
             **details,
             "format": STORE_FORMAT,
             "version": STORE_VERSION,
-            "counts": {name: rows for name, rows in self._rows.items() if name != "synonyms"},
+            "counts": {name: rows for name, rows in self.counts().items() if name != AXIOMS},
             **({AXIOMS: dict(sorted(self._kinds.items()))} if self._kinds else {}),
             **({"annotations": list(self.annotations)} if self.annotations else {}),
             "content_hash": hashlib.blake2b(everything.encode(), digest_size=16).hexdigest(),
-            "vocabulary_hash": self._vocabulary.hexdigest(),
+            "vocabulary_hash": hashlib.blake2b(vocabulary.encode(), digest_size=16).hexdigest(),
             "files": files,
         }
         replace_file(self.path / MANIFEST, manifest_bytes(manifest))
@@ -132,8 +156,18 @@ class StoreWriter:
         _remove_strays(self.path, {index, *(str(entry["name"]) for entry in files.values())})
         return read_manifest(self.path)
 
+    def _place(self, name: str) -> Manifest:
+        """Move a file to where it stays; returns what the manifest says of it."""
+        file, hashes = self._file(name), self._hashes[name]
+        found = checksum(file)
+        target = f"{name}-{hashes['hash'][:8]}{found}{_suffix(name)}"
+        entry = {"name": target, "checksum": found, "bytes": file.stat().st_size, **hashes}
+        _sync(file)
+        file.replace(self.path / target)
+        return entry
+
     def _file(self, name: str) -> Path:
-        return self.scratch / f"{name}{_suffix(name)}"
+        return self.path / self._kept[name]["name"] if name in self._kept else self.scratch / f"{name}{_suffix(name)}"
 
 
 def _suffix(name: str) -> str:
@@ -191,6 +225,22 @@ def write_store(
         return writer.publish({"options": {}, "sources": [], "rejected": [], **told, **(details or {})})
 
 
+def _in_blocks(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows in blocks of one size, and copied: so the bytes of a file follow from its rows alone."""
+    waiting = schema.empty_table()
+    for batch in batches:
+        waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch.cast(schema)])])
+        while len(waiting) >= _NAME_BLOCK:
+            yield _copied(waiting.slice(0, _NAME_BLOCK))
+            waiting = waiting.slice(_NAME_BLOCK)
+    if len(waiting):
+        yield _copied(waiting)
+
+
+def _copied(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().take(pa.array(np.arange(len(table)))).combine_chunks().to_batches()[0]
+
+
 def content_hash(table: pa.Table) -> str:
     """A hash of the rows of a table in order, whatever the blocks in which they are held."""
     digest = hashlib.blake2b(digest_size=16)
@@ -228,7 +278,7 @@ def replace_file(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def take_lock(handle: IO[Any]) -> bool:
+def take_lock(handle: IO[Any] | int) -> bool:
     """Lock an open file until it is closed or its process dies; False where another process has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,138 @@
+"""`tarbox kb add`, `kb remove` and `kb diff`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarbox.cli.exits import WITH_REJECTED
+from tarbox.core.errors import TarboxError
+
+_KB = Annotated[Path, typer.Argument(metavar="KB", help="A store.")]
+_SOURCES = Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files, globs or folders, as of kb build.")]
+_FORMAT = Annotated[str | None, typer.Option(help="The format of all sources, where suffix and content mislead.")]
+_BASE = Annotated[str | None, typer.Option(help="IRI before the ids of tables, instead of the store's.")]
+_COLUMNS = Annotated[str | None, typer.Option(help="Where a table's header has what, as of kb build.")]
+_MEMORY = Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")]
+_STRICT = Annotated[bool, typer.Option(help="Stop at the first bad line.")]
+
+
+class DiffFormat(Enum):
+    """How differences are written: for a person, as JSON lines, as N-Triples."""
+
+    TEXT = "text"
+    JSON = "json"
+    NT = "nt"
+
+
+class DiffSide(Enum):
+    """Which differences are written."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+def add_to_kb(
+    path: _KB, sources: _SOURCES, format: _FORMAT = None, base: _BASE = None, columns: _COLUMNS = None,
+    memory: _MEMORY = None, strict: _STRICT = False,
+) -> None:  # fmt: skip
+    """Add facts to a knowledge base, read as its own were."""
+    _change("add", path, sources, format, (base, columns, memory, strict))
+
+
+def remove_from_kb(
+    path: _KB, sources: _SOURCES, format: _FORMAT = None, base: _BASE = None, columns: _COLUMNS = None,
+    memory: _MEMORY = None, strict: _STRICT = False,
+) -> None:  # fmt: skip
+    """Remove facts from a knowledge base, and the names that then have none."""
+    _change("remove", path, sources, format, (base, columns, memory, strict))
+
+
+def _change(
+    what: str,
+    path: Path,
+    given: list[str],
+    format: str | None,
+    options: tuple[str | None, str | None, str | None, bool],
+) -> None:
+    from tarbox.cli.kb import print_report
+    from tarbox.cli.places import check_kb
+    from tarbox.cli.progress_line import ProgressLine
+    from tarbox.cli.workflow import build_progress
+    from tarbox.kb import changing
+    from tarbox.kb.build import BuildOptions
+    from tarbox.kb.readers.tables import parse_columns
+    from tarbox.kb.sources import find_sources
+    from tarbox.kb.staging import parse_memory
+
+    check_kb(path)
+    sources, passed = find_sources(given, format)
+    base, columns, memory, strict = options
+    reading = BuildOptions(
+        base=base,
+        memory=parse_memory(memory) if memory else None,
+        strict=strict,
+        columns=parse_columns(columns) if columns else {},
+    )
+    with ProgressLine() as line:
+        progress = build_progress(line, sources)
+        change = (changing.add if what == "add" else changing.remove)(path, sources, reading, progress)
+    result = (
+        ", ".join(f"{number:+,} {kind}" for kind, number in change.counts.items())
+        or "only labels, synonyms or declarations"
+    )
+    result = f"{result} -> {path}" if change.changed else f"nothing to {what}: {path} stays as it is"
+    if change.idle:
+        result += f"\n{change.idle:,} facts " + ("were there already" if what == "add" else "were not there")
+    if change.rebuilt:
+        result += f"\nall of the store was built again: {change.rebuilt}"
+    manifest = {
+        "report": change.report,
+        "sources": change.sources,
+        "rejected": change.rejected,
+        "counts": change.counts,
+    }
+    print_report(manifest, passed, result)
+    if change.report["rejections"]:
+        raise typer.Exit(WITH_REJECTED)
+
+
+def compare_kbs(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A store.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    format: Annotated[DiffFormat, typer.Option(help="For a person, JSON lines or N-Triples.")] = DiffFormat.TEXT,
+    only: Annotated[DiffSide | None, typer.Option(help="Write what B adds, or what it removes; no signs then.")] = None,
+) -> None:
+    """Show what B states and A does not, and the reverse. Exit code: 0 the same, 1 different, 2 trouble."""
+    from tarbox.cli.places import check_kb
+    from tarbox.kb.difference import compare_stores
+    from tarbox.kb.store import open_store
+
+    try:
+        for path in (first, second):
+            check_kb(path)
+        removed, added = compare_stores(open_store(first), open_store(second))
+    except (TarboxError, OSError) as error:
+        print(f"tarbox: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    more, less = added.counts(), removed.counts()
+    counts = {kind: {"added": more[kind], "removed": less[kind]} for kind in more if more[kind] or less[kind]}
+    if format is DiffFormat.JSON:
+        typer.echo(json.dumps({"counts": counts}))
+    elif format is DiffFormat.TEXT:
+        for kind, both in counts.items():
+            typer.echo(f"{kind}: {both['added']:,} added, {both['removed']:,} removed")
+    for side, surplus in ((DiffSide.REMOVED, removed), (DiffSide.ADDED, added)):
+        sign = "" if only else "- " if surplus is removed else "+ "
+        for text, triples in surplus.lines() if only in (None, side) else ():
+            if format is DiffFormat.JSON:
+                typer.echo(json.dumps({"change": side.value, "text": text, "statements": triples}, ensure_ascii=False))
+            else:
+                said = [text] if format is DiffFormat.TEXT else triples.splitlines()
+                typer.echo("\n".join(sign + line for line in said))
+    raise typer.Exit(int(bool(counts)))
