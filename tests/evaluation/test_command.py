@@ -90,6 +90,7 @@ def test_tables_ranks_and_plot(app: typer.Typer, store: Path, queries: Path, tmp
     assert ranks.read_text().splitlines()[1] == "1\t1p\tentity\t<urn:paris>\t1.0"
     assert plot.stat().st_size > 1000
     assert "| 2u | 1 |" in run(app, "eval", store, "--queries", queries, "--markdown").stdout
+    assert r"\toprule" in run(app, "eval", store, "--queries", queries, "--latex").stdout
     records = tmp_path / "ranks.jsonl"
     run(app, "eval", store, "--queries", queries, "--ranks", records, "--json")
     assert json.loads(records.read_text().splitlines()[0])["rank"] == 1
@@ -179,4 +180,4 @@ def test_mistakes_are_said(app: typer.Typer, store: Path, queries: Path, tmp_pat
         run(app, "eval", tmp_path)
     assert "'--seed'" in run(app, "eval", store, "--seed", "-1", code=2).stderr
     assert "'--seed'" in run(app, "build", store, "-o", tmp_path / "bench", "--seed", "-1", code=2).stderr
-    assert "choose one of --json, --markdown" in run(app, "eval", store, "--json", "--markdown", code=2).stderr
+    assert "choose one of --json, --latex" in run(app, "eval", store, "--json", "--latex", code=2).stderr

@@ -23,6 +23,7 @@ from tarbox.evaluation.comparison import (
 )
 from tarbox.evaluation.comparison_plots import draw_comparison
 from tarbox.evaluation.comparison_tables import (
+    comparison_latex,
     comparison_markdown,
     comparison_terminal,
     notes_of,
@@ -74,6 +75,21 @@ def comparison() -> Comparison:
 
 def test_markdown(comparison: Comparison, golden: Golden) -> None:
     golden("comparison.md", comparison_markdown(comparison, "b: test"))
+
+
+def test_latex(comparison: Comparison, golden: Golden) -> None:
+    golden("comparison.tex", comparison_latex(comparison, "b: test"))
+
+
+def test_latex_is_well_formed(comparison: Comparison) -> None:
+    text = comparison_latex(comparison, "50% & more")
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert text.splitlines()[0].startswith("%")
+    assert code.count("{") == code.count("}")
+    assert code.isascii()
+    for table in re.findall(r"\\begin\{tabular\}\{(l?r+)\}(.*?)\\bottomrule", code, re.S):
+        rows = [line for line in table[1].splitlines() if line.endswith(r"\\")]
+        assert {line.count("&") for line in rows} == {len(table[0]) - 1}
 
 
 def test_terminal_shows_everything_at_any_width(comparison: Comparison) -> None:

@@ -14,6 +14,7 @@ from tarbox.evaluation.reports import (
     ranks_text,
     tabulate,
     to_json,
+    to_latex,
     to_markdown,
     to_rich,
     to_terminal,
@@ -36,6 +37,10 @@ def test_markdown(results: Results, golden: Golden) -> None:
     golden("tables.md", to_markdown(tabulate(results)))
 
 
+def test_latex(results: Results, golden: Golden) -> None:
+    golden("tables.tex", to_latex(tabulate(results)))
+
+
 def test_json(results: Results, golden: Golden) -> None:
     golden("results.json", json.dumps(to_json(results), indent=1) + "\n")
 
@@ -53,6 +58,8 @@ def test_json_keeps_the_contract(results: Results) -> None:
 
 def test_special_characters_are_escaped() -> None:
     table = ReportTable("50% of a_b", ("model", "x|y"), (("m&m", "1"),))
+    assert r"\caption{50\% of a\_b}" in to_latex([table])
+    assert r"m\&m & 1 \\" in to_latex([table])
     assert r"| model | x\|y |" in to_markdown([table])
 
 

@@ -87,6 +87,7 @@ def written(folder: Path) -> dict[str, int]:
 
 def test_all_files_are_there(compared: Path) -> None:
     assert (compared / "mrr.png").read_bytes().startswith(b"\x89PNG")
+    assert r"\toprule" in (compared / "tables.tex").read_text()
     tables = (compared / "tables.md").read_text()
     assert "**TBox answers (concepts), MRR**" in tables
     assert f"**Ablations of {TINY}: ABox answers (entities), Hit@3**" in tables

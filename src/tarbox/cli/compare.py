@@ -131,7 +131,7 @@ def _show(comparison: Comparison, output: Path, as_json: bool) -> None:
         width = shutil.get_terminal_size((_WIDTH, 40)).columns
         typer.echo(title_of(comparison))
         typer.echo(comparison_terminal(comparison, width, sys.stdout.isatty()), nl=False)
-        typer.echo(f"{output}: tables.md, results.json{', mrr.png' if comparison.levels() else ''}")
+        typer.echo(f"{output}: tables.md, tables.tex, results.json{', mrr.png' if comparison.levels() else ''}")
     for row in comparison.failed:
         for outcome in row.failures:
             run = "" if outcome.seed is None else f", seed {outcome.seed}"

@@ -65,6 +65,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (fractions between 0 and 1).")] = False,
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
+    latex: Annotated[bool, typer.Option(help="Print LaTeX tables.")] = False,
     ranks: Annotated[Path | None, typer.Option(help="Write every single rank: .jsonl, or else with tabs.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw bars per template, and degrees: .png, .svg or .pdf.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap intervals.")] = 0,
@@ -77,7 +78,7 @@ def evaluate(
     from tarbox.evaluation.reports import RENDERERS, tabulate, tabulate_calibration, to_json
     from tarbox.models.saved import is_run, open_run
 
-    form = _choose_form({"json": as_json, "markdown": markdown})
+    form = _choose_form({"json": as_json, "markdown": markdown, "latex": latex})
     check_output(ranks)
     check_plot(plot)
     device = check_device(device)

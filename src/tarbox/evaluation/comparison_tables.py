@@ -21,12 +21,17 @@ from tarbox.evaluation.comparison import (
     columns,
     common_templates,
 )
-from tarbox.evaluation.reports import DEVIATION, ReportTable, fold_columns, to_markdown, to_rich
+from tarbox.evaluation.reports import DEVIATION, ReportTable, fold_columns, to_latex, to_markdown, to_rich
 
 AVERAGE_HEADING: Final = "avg"
 """As the paper writes it: columns are many."""
 COMMON: Final = "common"
 LACKING: Final = "-"
+_NARROW: Final = r"\small\setlength{\tabcolsep}{3pt}"
+_WITH_DEVIATION: Final = (
+    r"\providecommand{\withdeviation}[2]{\begin{tabular}[t]{@{}r@{}}#1\\[-3pt]{\tiny$\pm$#2}\end{tabular}}"
+)
+"""A deviation stands small below its mean: fifteen columns must fit a page. A document may define it otherwise."""
 NAMES: Final = MappingProxyType({"mrr": "MRR", "hits@3": "Hit@3"})
 ANSWERS: Final = MappingProxyType({Level.CONCEPT: "TBox answers (concepts)", Level.ENTITY: "ABox answers (entities)"})
 
@@ -68,6 +73,14 @@ def comparison_markdown(comparison: Comparison, heading: str) -> str:
     """The content of tables.md."""
     notes = "\n".join(f"- {note}" for note in notes_of(comparison))
     return f"# {heading}\n\n{to_markdown(tabulate_comparison(comparison))}\n{notes}\n"
+
+
+def comparison_latex(comparison: Comparison, heading: str) -> str:
+    r"""The content of tables.tex, for `\input`; notes are comments: nothing is lost, nothing is in the way."""
+    comments = [heading, r"needs \usepackage{booktabs}; tables are wide: \small and a small \tabcolsep are set", ""]
+    head = [*(f"% {line}".rstrip() for line in [*comments, *notes_of(comparison)]), _WITH_DEVIATION]
+    tables = to_latex(tabulate_comparison(comparison)).replace("\\centering\n", f"\\centering{_NARROW}\n")
+    return "\n".join(head) + "\n\n" + tables
 
 
 def comparison_terminal(comparison: Comparison, width: int, colour: bool = False) -> str:

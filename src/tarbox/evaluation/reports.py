@@ -1,4 +1,4 @@
-"""Results as tables: for the terminal, Markdown and JSON. Figures in tables are times 100, in JSON fractions."""
+"""Results as tables: for the terminal, Markdown, LaTeX and JSON. Figures in tables are times 100, in JSON fractions."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ HEADINGS: Final = MappingProxyType({"mrr": "MRR", "hits@1": "Hits@1", "hits@3": 
 _PART_TITLES: Final = MappingProxyType(
     {"answers": "easy and hard answers", "missing": "answers by missing links"},
 )
+_LATEX: Final = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
 
 
 @final
@@ -35,7 +36,7 @@ class ReportTable:
     """A title, a header and rows of text, the first column to the left and the rest to the right.
 
     `bold` are cells (row, column) that stand out; `rules` are rows with a line above them. A cell such as `34.9 ± 0.4`
-    is broken before its deviation on a terminal, where columns must be narrow.
+    is broken before its deviation where columns must be narrow: on a terminal and in LaTeX.
     """
 
     title: str
@@ -84,6 +85,11 @@ def from_json(record: Mapping[str, Any]) -> Results:
 def to_markdown(tables: Sequence[ReportTable]) -> str:
     """Tables in Markdown, each under its title."""
     return "\n\n".join(map(_markdown, tables)) + "\n"
+
+
+def to_latex(tables: Sequence[ReportTable]) -> str:
+    """Tables in LaTeX; they need the package booktabs."""
+    return "\n\n".join(map(_latex, tables)) + "\n"
 
 
 def to_terminal(tables: Sequence[ReportTable], width: int | None = None) -> str:
@@ -142,7 +148,7 @@ def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
 
 
 RENDERERS: Final[Mapping[str, Callable[[Sequence[ReportTable]], str]]] = MappingProxyType(
-    {"terminal": to_terminal, "markdown": to_markdown}
+    {"terminal": to_terminal, "markdown": to_markdown, "latex": to_latex}
 )
 
 
@@ -241,3 +247,28 @@ def _markdown(table: ReportTable) -> str:
         f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (table.header, rules, *rows)
     ]
     return f"**{table.title}**\n\n" + "\n".join(lines)
+
+
+def _latex(table: ReportTable) -> str:
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{table.title.translate(_LATEX)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
+        r"\toprule",
+        " & ".join(name.translate(_LATEX) for name in table.header) + r" \\",
+        r"\midrule",
+    ]
+    for number, row in enumerate(table.rows):
+        if number in table.rules:
+            lines.append(r"\midrule")
+        cells = [_latex_cell(cell, (number, at) in table.bold) for at, cell in enumerate(row)]
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
+
+
+def _latex_cell(cell: str, bold: bool) -> str:
+    r"""A mean with its deviation is written by the command \withdeviation, which whoever has such cells must define."""
+    mean, _, deviation = cell.translate(_LATEX).replace(" - ", "--").partition(DEVIATION)
+    shown = rf"\textbf{{{mean}}}" if bold else mean
+    return rf"\withdeviation{{{shown}}}{{{deviation}}}" if deviation else shown

@@ -5,7 +5,7 @@
     DIR/
       comparison.json           the benchmark, and every model with its settings and number of seeds
       runs/LABEL/seed-N/        a run folder each, with evaluation-SPLIT.json: what it reached on which queries
-      results.json tables.md mrr.png
+      results.json tables.md tables.tex mrr.png
 
 A folder belongs to one benchmark, and a label in it to one choice of settings: anything else is refused, since a row
 that mixes two things means nothing. A finished run is never trained again; an unfinished one goes on from its last

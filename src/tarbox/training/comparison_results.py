@@ -14,7 +14,7 @@ from tarbox.benchmark.tables import QueryTable
 from tarbox.core.config import flatten
 from tarbox.evaluation.comparison import Comparison, Counts, Outcome, Selection, TableRow, count_queries
 from tarbox.evaluation.comparison_plots import draw_comparison
-from tarbox.evaluation.comparison_tables import comparison_markdown
+from tarbox.evaluation.comparison_tables import comparison_latex, comparison_markdown
 from tarbox.evaluation.evaluator import rank_table
 from tarbox.evaluation.metrics import DEFAULT_BOOTSTRAP, Results, measure
 from tarbox.evaluation.published import Published
@@ -140,10 +140,16 @@ class Evaluation:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> None:
-    """results.json, tables.md and the plot."""
-    record = json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "\n"
-    replace_file(folder / "results.json", record.encode())
-    replace_file(folder / "tables.md", comparison_markdown(comparison, title_of(comparison)).encode())
+    """results.json, tables.md, tables.tex and the plot."""
+    heading = title_of(comparison)
+    texts = {
+        "results.json": json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "
+",
+        "tables.md": comparison_markdown(comparison, heading),
+        "tables.tex": comparison_latex(comparison, heading),
+    }
+    for name, text in texts.items():
+        replace_file(folder / name, text.encode())
     if comparison.levels():
         draw_comparison(comparison, folder / PLOT)
 
