@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-from collections import defaultdict
-from pathlib import Path
-
 import pytest
 
 from shapes import template_of
-from tarbox.core.errors import QueryError, QueryTooLarge, SourceError
+from tarbox.core.errors import QueryError, QueryTooLarge
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Slot, ground, lift, slots
 from tarbox.query.betae import (
@@ -18,11 +14,7 @@ from tarbox.query.betae import (
     TEMPLATE_OF,
     Dictionary,
     from_query,
-    read_answers,
-    read_queries,
     to_query,
-    write_answers,
-    write_queries,
 )
 from tarbox.query.manchester import parse
 from tarbox.query.templates import TEMPLATES, template
@@ -143,44 +135,3 @@ def test_a_deep_structure_is_refused() -> None:
         structure, grounding = (structure, structure), (grounding, grounding)
     with pytest.raises(QueryTooLarge):
         to_query(structure, grounding, SMALL)  # type: ignore[arg-type]
-
-
-def test_query_files_round_trip(tmp_path: Path) -> None:
-    queries = [parse(text) for text in ("inverse <urn:p> value <urn:a>", "not (<urn:q> value <urn:b>)")]
-    write_queries(tmp_path / "q.pkl", queries, SMALL)
-    write_answers(tmp_path / "a.pkl", {query: [0, 1] for query in queries}, SMALL)
-    read = read_queries(tmp_path / "q.pkl")
-    assert {to_query(s, g, SMALL) for s, rows in read.items() for g in rows} == set(queries)
-    assert read_answers(tmp_path / "a.pkl") == {(0, (0,)): {0, 1}, (1, (3, -2)): {0, 1}}
-
-
-def test_files_of_kgreasoning_are_read(tmp_path: Path) -> None:
-    rows = defaultdict(set, {("e", ("r",)): {(0, (1,)), (1, (0,))}})
-    (tmp_path / "q.pkl").write_bytes(pickle.dumps(rows, protocol=2))
-    assert read_queries(tmp_path / "q.pkl") == {("e", ("r",)): {(0, (1,)), (1, (0,))}}
-    (tmp_path / "id2ent.pkl").write_bytes(pickle.dumps({0: "a", 1: "b"}))
-    (tmp_path / "id2rel.pkl").write_bytes(pickle.dumps({0: "+p", 1: "-p"}))
-    read = Dictionary.read(tmp_path, "urn:{}".format)
-    assert read == Dictionary.of(["urn:a", "urn:b"], ["urn:p"])
-
-
-class _Evil:
-    def __reduce__(self) -> tuple[object, ...]:
-        return (print, ("code ran",))
-
-
-@pytest.mark.parametrize("content", [_Evil(), {("e",): {_Evil()}}, Path("x"), {"e": {1.5: Entity("a")}}])
-def test_pickles_that_could_run_code_are_refused(
-    content: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "q.pkl").write_bytes(pickle.dumps(content))
-    with pytest.raises(SourceError, match="not let in"):
-        read_queries(tmp_path / "q.pkl")
-    assert "code ran" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("content", [b"", b"not a pickle", pickle.dumps([1]), pickle.dumps({"x": {1}}), b"\x80\x04K"])
-def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "q.pkl").write_bytes(content)
-    with pytest.raises(SourceError, match=r"q\.pkl"):
-        read_queries(tmp_path / "q.pkl")

@@ -32,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 kb_app = typer.Typer(help="Build, inspect and export knowledge bases.", no_args_is_help=True)
-bench_app = typer.Typer(help="Build, import and inspect benchmarks.", no_args_is_help=True)
+bench_app = typer.Typer(help="Build, import, export and inspect benchmarks.", no_args_is_help=True)
 app.add_typer(kb_app, name="kb")
 app.add_typer(bench_app, name="bench")
 
@@ -53,6 +53,7 @@ kb_app.command("info")(kb.show_kb)
 kb_app.command("export")(kb.export_kb)
 bench_app.command("build")(bench.build)
 bench_app.command("import")(bench_tables.import_benchmark)
+bench_app.command("export")(bench_tables.export_benchmark)
 bench_app.command("info")(bench_tables.show_benchmark)
 
 

@@ -1,23 +1,19 @@
-"""The query files of BetaE's code (KGReasoning), which much of the literature shares: structures and pickles.
+"""The query structures of BetaE's code (KGReasoning), which much of the literature shares.
 
 A *structure* is a nested tuple: ``'e'`` an entity; ``(s, ('r', 'n'))`` operations on `s`, the first applied first;
 ``(s1, s2)`` an intersection; ``(s1, s2, ('u',))`` a union. A *grounding* has the same nesting with integers: ids of
 entities and relations, -2 for ``'n'`` and -1 for ``'u'``. Relation ``2k`` follows relation k from head to tail, which
-is ``inverse k`` in Manchester syntax; ``2k + 1`` the other way.
-
-Pickles can run code, so only plain containers are let in.
+is ``inverse k`` in Manchester syntax; ``2k + 1`` the other way. `tarbox.benchmark.query_folders` reads files of them.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar, assert_never, final
+from typing import Final, TypeAlias, TypeVar, assert_never, final
 
-from tarbox.core.errors import QueryError, QueryTooLarge, SourceError
+from tarbox.core.errors import QueryError, QueryTooLarge
 from tarbox.query.algebra import (
     And,
     AtLeast,
@@ -91,46 +87,6 @@ class Dictionary:
         both = [(name, direction) for name in relations for direction in (Direction.INVERSE, Direction.FORWARD)]
         return cls(tuple(entities), tuple(both))
 
-    @classmethod
-    def read(cls, folder: Path, iri: Callable[[str], str]) -> Dictionary:
-        """From ``id2ent.pkl`` and ``id2rel.pkl``; their relation names begin with ``+`` or ``-``, the direction."""
-        entities = _rows(folder / "id2ent.pkl")
-        relations = _rows(folder / "id2rel.pkl")
-        for name in relations:
-            if name[:1] not in ("+", "-"):
-                raise SourceError(f"{folder / 'id2rel.pkl'}: relation {name!r} does not begin with + or -")
-        directed = [(iri(r[1:]), Direction.INVERSE if r[0] == "+" else Direction.FORWARD) for r in relations]
-        return cls(tuple(iri(name) for name in entities), tuple(directed))
-
-
-def read_queries(path: Path) -> dict[Structure, set[Grounding]]:
-    """A ``*-queries.pkl``: the groundings of each structure."""
-    return {_structure(path, key): {_grounding(path, row) for row in rows} for key, rows in _mapping(path).items()}
-
-
-def read_answers(path: Path) -> dict[Grounding, set[int]]:
-    """A ``*-answers.pkl``: the entity ids that answer each grounding."""
-    found: dict[Grounding, set[int]] = {}
-    for key, rows in _mapping(path).items():
-        if not all(isinstance(row, int) for row in rows):
-            raise SourceError(f"{path}: the answers of {key!r} are not entity ids")
-        found[_grounding(path, key)] = set(rows)
-    return found
-
-
-def write_queries(path: Path, queries: Iterable[Query], dictionary: Dictionary) -> None:
-    """A pickle that KGReasoning reads, of plain containers."""
-    rows: dict[Structure, set[Grounding]] = {}
-    for structure, grounding in _encode_all(queries, dictionary):
-        rows.setdefault(structure, set()).add(grounding)
-    path.write_bytes(pickle.dumps(rows))
-
-
-def write_answers(path: Path, answers: Mapping[Query, Iterable[int]], dictionary: Dictionary) -> None:
-    """The companion of `write_queries`: entity ids per grounding."""
-    groundings = [grounding for _, grounding in _encode_all(answers, dictionary)]
-    path.write_bytes(pickle.dumps(dict(zip(groundings, map(set, answers.values()), strict=True))))
-
 
 def to_query(structure: Structure, grounding: Grounding, dictionary: Dictionary) -> Query:
     """The query of a structure and the ids that fill it."""
@@ -142,12 +98,6 @@ def from_query(query: Query, dictionary: Dictionary) -> tuple[Structure, Groundi
     entities = {name: row for row, name in enumerate(dictionary.entities)}
     relations = {directed: row for row, directed in enumerate(dictionary.relations)}
     return _encode(query, entities, relations)
-
-
-def _encode_all(queries: Iterable[Query], dictionary: Dictionary) -> list[tuple[Structure, Grounding]]:
-    entities = {name: row for row, name in enumerate(dictionary.entities)}
-    relations = {directed: row for row, directed in enumerate(dictionary.relations)}
-    return [_encode(query, entities, relations) for query in queries]
 
 
 def _encode(
@@ -237,66 +187,3 @@ def _id(key: T, ids: Mapping[T, int]) -> int:
     if key not in ids:
         raise QueryError(f"{key!r} is not in the dictionary")
     return ids[key]
-
-
-@final
-class _PlainUnpickler(pickle.Unpickler):
-    """Lets in containers and nothing that could run code."""
-
-    _ALLOWED = frozenset(
-        [(module, name) for module in ("builtins", "__builtin__") for name in ("set", "frozenset", "list", "dict")]
-        + [("collections", "defaultdict")]
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self._ALLOWED:
-            allowed = "only sets, lists, tuples, dicts, numbers and strings are"
-            raise SourceError(f"{module}.{name} is not let in from a pickle, which could run code; {allowed}")
-        return super().find_class(module, name)
-
-
-_DAMAGED = (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
-
-
-def load(path: Path) -> object:
-    """The plain containers of a pickle; anything else in it is a `SourceError`."""
-    try:
-        with path.open("rb") as file:
-            return _PlainUnpickler(file).load()
-    except SourceError as error:
-        raise SourceError(f"{path}: {error}") from error
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
-    except _DAMAGED as error:
-        raise SourceError(f"{path}: not a pickle, or a damaged one: {error}") from error
-
-
-def _mapping(path: Path) -> dict[Any, Any]:
-    found = load(path)
-    if not isinstance(found, dict) or not all(isinstance(rows, set | frozenset | list) for rows in found.values()):
-        raise SourceError(f"{path}: expected a dictionary of sets, as in KGReasoning's query files")
-    return found
-
-
-def _rows(path: Path) -> list[str]:
-    """The strings of an ``id2ent.pkl``, by id; the ids count from zero."""
-    found = load(path)
-    if not isinstance(found, dict) or set(found) != set(range(len(found))):
-        raise SourceError(f"{path}: expected a dictionary from 0, 1, 2, ... to names")
-    return [str(found[row]) for row in range(len(found))]
-
-
-def _structure(path: Path, value: object) -> Structure:
-    if isinstance(value, tuple):
-        return tuple(_structure(path, part) for part in value)
-    if value in ("e", "r", "n", "u"):
-        return str(value)
-    raise SourceError(f"{path}: {value!r} is no structure of KGReasoning's")
-
-
-def _grounding(path: Path, value: object) -> Grounding:
-    if isinstance(value, tuple):
-        return tuple(_grounding(path, part) for part in value)
-    if isinstance(value, int):
-        return int(value)
-    raise SourceError(f"{path}: {value!r} is no grounded query of KGReasoning's")
