@@ -30,8 +30,9 @@ from tarbox.execution.rows import decode
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.terms import mint
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.query.algebra import And, Direction, Entity, Exists, Not, Or, Query
-from tarbox.query.betae import STRUCTURES, TEMPLATE_OF, Dictionary, to_query
+from tarbox.query.algebra import Direction, Entity, Query, Slot, ground, lift
+from tarbox.query.betae import STRUCTURES, UNIONS, leaves, to_query
+from tarbox.query.templates import TEMPLATES
 
 SIZE = 12
 ENTITIES = [f"concept_person_{number}" for number in range(SIZE)]
@@ -53,7 +54,6 @@ class Folder:
         every = sorted({self._triple() for _ in range(130)})
         self.random.shuffle(every)
         self.parts = {"train": every[:80], "valid": every[80:95], "test": every[95:]}
-        self.dictionary = Dictionary.of([mint(name) for name in ENTITIES], [mint(name) for name in RELATIONS])
         relations = names_of(convention)
         self.dump("id2ent", dict(enumerate(ENTITIES)))
         self.dump("id2rel", dict(enumerate(relations)))
@@ -82,7 +82,7 @@ class Folder:
 
     def answers(self, split: str, structure: Any, grounding: Any) -> tuple[frozenset[int], frozenset[int]]:
         """(easy, hard) ids of the vocabulary; of a training query all are hard."""
-        query = to_query(structure, grounding, self.dictionary)
+        query = self.query(structure, grounding)
         larger = self.oracles[split].entities(query)
         if split == "train":
             return frozenset(), larger
@@ -90,13 +90,16 @@ class Folder:
         return easy, larger - easy
 
     def query(self, structure: Any, grounding: Any) -> Query:
-        """A union by De Morgan's law is read as a union."""
-        query = to_query(structure, grounding, self.dictionary)
-        union = query.operand if isinstance(query, Exists) else query
-        if not isinstance(union, Not) or not isinstance(union.operand, And):
-            return query
-        plain = Or(tuple(part.operand for part in union.operand.operands))
-        return plain if union is query else replace(query, operand=plain)
+        """Their relation 2k goes from head to tail, ours is `inverse k`; a union by De Morgan's law is a union."""
+        numbers = [number for number in leaves(grounding) if number >= 0]
+        shape, taken = lift(to_query(UNIONS.get(structure, structure), [str(place) for place in range(len(numbers))]))
+        return ground(shape, [self._filler(slot, numbers[int(slot.name)]) for slot in taken])
+
+    def _filler(self, slot: Slot, number: int) -> Slot:
+        if slot.direction is None:
+            return replace(slot, name=mint(ENTITIES[number]))
+        way = Direction.FORWARD if number % 2 else Direction.INVERSE
+        return replace(slot, name=mint(RELATIONS[number // 2]), direction=way)
 
     def numbers(self, ids: Iterable[int]) -> set[int]:
         """Ids of the vocabulary as numbers of the folder."""
@@ -108,7 +111,7 @@ class Folder:
         self.written: dict[str, dict[Any, set[Any]]] = {}
         for split in SPLITS:
             queries, easy, hard = defaultdict(set), defaultdict(set), defaultdict(set)
-            for structure in STRUCTURES.values():
+            for structure in (*STRUCTURES.values(), *UNIONS):
                 while len(queries[structure]) < wanted:
                     grounding = self.ground(structure)
                     known, target = self.answers(split, structure, grounding)
@@ -166,7 +169,7 @@ def test_all_structures_have_the_right_answers(folder: Folder, tmp_path: Path) -
     benchmark = open_benchmark(tmp_path / "bench")
     check(folder, benchmark)
     table = benchmark.table("test")
-    assert set(table.texts("template")) == set(TEMPLATE_OF.values())
+    assert set(table.texts("template")) == set(TEMPLATES)
     missing = table.lists("missing")
     assert (missing.sizes() == table.lists("target").sizes()).all()
     assert missing.values.min() == 1
@@ -221,7 +224,7 @@ def test_without_its_facts_a_folder_is_taken_at_its_word(folder: Folder, tmp_pat
 
 def test_query2box_has_the_same_queries(folder: Folder, tmp_path: Path) -> None:
     names = {"1c": "1p", "2c": "2p", "3c": "3p", "2i": "2i", "3i": "3i", "ci": "pi", "ic": "ip"}
-    names |= {"2u": "2u-DNF", "uc": "up-DNF"}
+    names |= {"2u": "2u", "uc": "up"}
     for file in ("id2ent", "id2rel"):
         (folder.path / f"{file}.pkl").rename(folder.path / f"{file.replace('id2', 'ind2')}.pkl")
     for split in SPLITS:
@@ -243,7 +246,7 @@ def test_query2box_has_the_same_queries(folder: Folder, tmp_path: Path) -> None:
     benchmark = open_benchmark(tmp_path / "bench")
     for split in SPLITS:
         assert found_in(benchmark, split) == {
-            to_query(STRUCTURES[name], grounding, folder.dictionary): folder.answers(split, STRUCTURES[name], grounding)
+            folder.query(STRUCTURES[name], grounding): folder.answers(split, STRUCTURES[name], grounding)
             for name in names.values()
             for grounding in folder.written[split][STRUCTURES[name]]
         }

@@ -17,7 +17,6 @@ import numpy as np
 from tarbox.benchmark.exchange import write_queries
 from tarbox.benchmark.folder import Benchmark
 from tarbox.benchmark.importing import ABOUT
-from tarbox.benchmark.query_folders import MARKS
 from tarbox.benchmark.tables import OUTSIDE, Batch
 from tarbox.core.errors import BenchmarkError, QueryError
 from tarbox.core.ids import Level
@@ -25,8 +24,8 @@ from tarbox.kb.arrays import Ids
 from tarbox.kb.export import export
 from tarbox.kb.facts import SPLITS
 from tarbox.kb.terms import to_cell
-from tarbox.query.algebra import Direction, slots
-from tarbox.query.betae import Dictionary, Grounding, Structure, from_query
+from tarbox.query.algebra import slots
+from tarbox.query.betae import Grounding, Structure, fill, from_query
 
 
 def export_benchmark(benchmark: Benchmark, folder: Path, format: str) -> tuple[str, ...]:
@@ -95,21 +94,14 @@ def _export_split(benchmark: Benchmark, split: str, folder: Path) -> list[str]:
 
 def _groundings(batch: Batch) -> tuple[Structure, list[Grounding]] | None:
     """The structure of a batch's shape and the grounding of each query; None where there is no such structure."""
-    names = [slot.name for slot in slots(batch.shape)]
-    dictionary = Dictionary(tuple(names), tuple((name, Direction.FORWARD) for name in names))
     try:
-        structure, places = from_query(batch.shape, dictionary)
+        structure, names = from_query(batch.shape)
     except QueryError:
         return None
-    relation = np.array([name.startswith("?r") for name in names])
-    numbers = np.where(relation, batch.ids ^ 1, batch.ids).tolist()
-    return structure, [_fill(places, row) for row in numbers]
-
-
-def _fill(places: Grounding, row: list[int]) -> Grounding:
-    if isinstance(places, tuple):
-        return tuple(_fill(part, row) for part in places)
-    return places if places in MARKS.values() else row[places]
+    taken = [slot.name for slot in slots(batch.shape)]
+    places = [taken.index(name) for name in names]
+    numbers = batch.ids[:, places] ^ np.array([name.startswith("?r") for name in names])
+    return structure, [fill(structure, iter(row)) for row in numbers.tolist()]
 
 
 def _write_triples(path: Path, triples: Ids) -> None:

@@ -6,10 +6,9 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, final
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from tarbox.benchmark.exchange import Reading, read_queries
 from tarbox.benchmark.folder import check_place, name_of, write_benchmark
 from tarbox.benchmark.given_answers import read_tables
-from tarbox.benchmark.query_folders import QueryFolder, is_betae, is_query2box, read_betae, read_query2box
+from tarbox.benchmark.query_folders import QueryFolder, read_query_folder
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.execution.binding import VocabularyResolver
@@ -32,9 +31,6 @@ from tarbox.kb.terms import from_ntriples
 IMPORTED = "imported"
 ABOUT: Final = "benchmark.json"
 """What a folder of JSON lines says of itself, where tarbox wrote it: the protocol, who is no candidate, `infer`."""
-_READERS: Final[Mapping[str, tuple[Callable[[Path], bool], Callable[[Path], QueryFolder]]]] = MappingProxyType(
-    {"betae": (is_betae, read_betae), "query2box": (is_query2box, read_query2box)}
-)
 
 
 @final
@@ -58,9 +54,8 @@ def import_folder(folder: str | os.PathLike[str], output: str | os.PathLike[str]
         raise BenchmarkError(f"there is no folder {path} to import")
     if files := _json_lines(path):
         return _import_lines(path, files, output)
-    for name, (recognised, read) in _READERS.items():
-        if recognised(path):
-            return _import_pickles(name, read(path), output)
+    if (found := read_query_folder(path)) is not None:
+        return _import_pickles(found, output)
     raise BenchmarkError(
         f"{path} is no folder of queries that tarbox knows: it has neither train-queries.pkl, valid-queries.pkl or "
         "test-queries.pkl (BetaE), nor test_ans_1c.pkl and its like (Query2box), nor train.jsonl, valid.jsonl or "
@@ -131,12 +126,12 @@ def _import_lines(folder: Path, files: Mapping[str, Path], output: str | os.Path
         return import_benchmark(kb, files, output, about)
 
 
-def _import_pickles(layout: str, folder: QueryFolder, output: str | os.PathLike[str]) -> Imported:
+def _import_pickles(folder: QueryFolder, output: str | os.PathLike[str]) -> Imported:
     check_place(Path(output))
     graphs, tables, notes = read_tables(folder)
     details = {
         "protocol": IMPORTED,
-        "options": {"layout": layout},
+        "options": {},
         "sources": [{"path": os.fspath(folder.path)}],
         "notes": list(notes),
         "store": {"name": folder.path.resolve().name},
