@@ -25,13 +25,16 @@ from tarbox.benchmark.importing import import_folder
 from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.benchmark.tables import QueryTable, parse_shape
 from tarbox.cli.main import app
-from tarbox.core.errors import BenchmarkError, SourceError
+from tarbox.cli.reproduce import read_reproductions
+from tarbox.core.errors import BenchmarkError, ConfigError, SourceError
+from tarbox.evaluation.published import read_published
 from tarbox.execution.rows import decode
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.terms import mint
 from tarbox.kb.vocabulary import Vocabulary
+from tarbox.models.registry import MODELS
 from tarbox.query.algebra import Direction, Entity, Query, Slot, ground, lift
-from tarbox.query.betae import STRUCTURES, UNIONS, leaves, to_query
+from tarbox.query.betae import STRUCTURES, UNION_FORMS, leaves, to_query
 from tarbox.query.templates import TEMPLATES
 
 SIZE = 12
@@ -92,7 +95,9 @@ class Folder:
     def query(self, structure: Any, grounding: Any) -> Query:
         """Their relation 2k goes from head to tail, ours is `inverse k`; a union by De Morgan's law is a union."""
         numbers = [number for number in leaves(grounding) if number >= 0]
-        shape, taken = lift(to_query(UNIONS.get(structure, structure), [str(place) for place in range(len(numbers))]))
+        shape, taken = lift(
+            to_query(UNION_FORMS.get(structure, structure), [str(place) for place in range(len(numbers))])
+        )
         return ground(shape, [self._filler(slot, numbers[int(slot.name)]) for slot in taken])
 
     def _filler(self, slot: Slot, number: int) -> Slot:
@@ -111,7 +116,7 @@ class Folder:
         self.written: dict[str, dict[Any, set[Any]]] = {}
         for split in SPLITS:
             queries, easy, hard = defaultdict(set), defaultdict(set), defaultdict(set)
-            for structure in (*STRUCTURES.values(), *UNIONS):
+            for structure in (*STRUCTURES.values(), *UNION_FORMS):
                 while len(queries[structure]) < wanted:
                     grounding = self.ground(structure)
                     known, target = self.answers(split, structure, grounding)
@@ -386,3 +391,30 @@ def test_a_folder_of_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(json.dumps({"level": "entity", "query": "x", "target": ["<urn:a>"]}) + "\n")
     with pytest.raises(BenchmarkError, match="no file of a knowledge base"):
         import_folder(tmp_path, tmp_path / "bench")
+
+
+def test_a_published_table_is_reproduced_and_goes_on(tmp_path: Path) -> None:
+    made = Folder(tmp_path / "published", 1, "reverse")
+    made.fill(wanted=2)
+    command = ["reproduce", "fb15k-237-q2b", "--data", str(made.path), "-o", str(tmp_path), "--models", "counting"]
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert "docs/results.md has for credo: entity 33.2" in done.output
+    assert "CQD-Beam (published)" in done.output
+    results = json.loads((tmp_path / "fb15k-237-q2b" / "comparison" / "results.json").read_text())
+    assert results["published"]["rows"][0]["levels"]["entity"]["templates"]["ip"]["mrr"]["mean"] == pytest.approx(0.123)
+    (tmp_path / "published").rename(tmp_path / "elsewhere")  # what is made already needs no data
+    assert CliRunner().invoke(app, command).exit_code == 0
+
+
+def test_what_can_be_reproduced_is_listed() -> None:
+    listed = CliRunner().invoke(app, ["reproduce"]).output
+    published = read_published()
+    for name, table in read_reproductions().items():
+        assert f"{name}\n" in listed
+        assert table.get("published", "yago4") in published
+        assert set(table["documented"]) <= set(MODELS)
+    refused = {"x": "no 'x' to reproduce", "codex-m": "--data", "yago4 --data .": "lacks"}
+    for command, message in refused.items():
+        with pytest.raises(ConfigError, match=message):
+            CliRunner().invoke(app, ["reproduce", *command.split()], catch_exceptions=False)

@@ -8,7 +8,7 @@ from shapes import template_of
 from tarbox.core.errors import QueryError, QueryTooLarge
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Slot, ground, lift, slots
-from tarbox.query.betae import STRUCTURES, UNIONS, Structure, fill, from_query, to_query
+from tarbox.query.betae import STRUCTURES, UNION_FORMS, Structure, fill, from_query, to_query
 from tarbox.query.manchester import parse
 from tarbox.query.templates import TEMPLATES, template
 
@@ -96,10 +96,10 @@ def test_structures_match_templates(name: str) -> None:
     assert to_query(structure, names) == TEMPLATES[name].shape
 
 
-@pytest.mark.parametrize("structure", UNIONS)
+@pytest.mark.parametrize("structure", UNION_FORMS)
 def test_unions_by_de_morgan_s_law_are_unions(structure: Structure) -> None:
     names = [f"urn:{place}" for place in range(5)]
-    assert template_of(to_query(structure, names)) == template_of(to_query(UNIONS[structure], names))
+    assert template_of(to_query(structure, names)) == template_of(to_query(UNION_FORMS[structure], names))
 
 
 def test_a_grounding_has_the_names_of_a_query_in_order() -> None:

@@ -28,7 +28,7 @@ from tarbox.core.errors import SourceError
 from tarbox.kb.arrays import Places
 from tarbox.kb.facts import SPLITS
 from tarbox.query.algebra import Direction
-from tarbox.query.betae import MARKS, STRUCTURES, UNIONS, Structure, leaves
+from tarbox.query.betae import MARKS, STRUCTURES, UNION_FORMS, Structure, leaves
 
 REVERSE: Final = "_reverse"
 BETAE_FILES: Final = re.compile(rf"({'|'.join(SPLITS)})(-.+)?-queries\.pkl")
@@ -141,7 +141,7 @@ def _betae(file: Path, split: str) -> Iterator[GivenQueries]:
             if mark in MARKS and (numbers[:, place] != MARKS[mark]).any():
                 raise SourceError(f"{file}: a grounding of {structure!r} does not have {MARKS[mark]} for {mark!r}")
         kept = numbers[:, [place for place, mark in enumerate(marks) if mark not in MARKS]]
-        meant = UNIONS.get(structure, structure)
+        meant = UNION_FORMS.get(structure, structure)
         yield GivenQueries(file, split, meant, kept, _of(easy, ordered), _of(hard, ordered))
 
 

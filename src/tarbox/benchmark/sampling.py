@@ -16,16 +16,9 @@ from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
+from tarbox.benchmark import selection
 from tarbox.benchmark.options import BenchmarkOptions, Protocol
-from tarbox.benchmark.selection import (
-    DrawnQueries,
-    LevelQueries,
-    ask_all,
-    ask_every,
-    ask_in_turn,
-    ask_one,
-    concatenate,
-)
+from tarbox.benchmark.selection import DrawnQueries, LevelQueries, concatenate
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
@@ -34,19 +27,7 @@ from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import SPLITS
 from tarbox.kb.splits import Split, SplitStage
-from tarbox.query.algebra import (
-    AtLeast,
-    Concept,
-    DataRange,
-    Entity,
-    Exists,
-    HasSelf,
-    Not,
-    Or,
-    Query,
-    operands,
-    walk,
-)
+from tarbox.query.algebra import AtLeast, Concept, DataRange, Exists, HasSelf, Not, Or, Query, operands, walk
 
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import Rules
@@ -131,16 +112,10 @@ class SamplingGraph:
 
 def most_links(shape: Query) -> int:
     """The most held-out facts that the cheapest proof of an answer can need (docs/benchmarks.md)."""
-    below = [most_links(operand) for operand in operands(shape)]
-    match shape:
-        case Entity() | Not():
-            return 0
-        case Or():
-            return max(below)
-        case Exists() | Concept():
-            return 1 + sum(below)
-        case _:
-            return sum(below)
+    if isinstance(shape, Not):
+        return 0
+    below = [0, *map(most_links, operands(shape))]
+    return (max if isinstance(shape, Or) else sum)(below) + isinstance(shape, Exists | Concept)
 
 
 SamplingProgress = Callable[[SamplingTask, int], None]
@@ -255,13 +230,13 @@ class Collector:
     def _keep(self, drawn: DrawnQueries) -> None:
         """Takes from the drawn what is new and still wanted."""
         if self._graph.every:
-            asked = ask_every(drawn, self._levels)
+            asked = selection.ask_every(drawn, self._levels)
         elif self._balanced:
-            asked = ask_in_turn(drawn, self._random)
+            asked = selection.ask_in_turn(drawn, self._random)
         elif self._protocol is Protocol.HONEST:
-            asked = ask_all(drawn)
+            asked = selection.ask_all(drawn)
         else:
-            asked = ask_one(drawn, self._graph.index.descriptions.concepts_of, self._random)
+            asked = selection.ask_one(drawn, self._graph.index.descriptions.concepts_of, self._random)
         new = self._new(drawn.ids)
         places = {}
         used = np.zeros(len(new), np.bool_)

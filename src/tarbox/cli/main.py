@@ -18,6 +18,7 @@ from tarbox.cli.evaluate import evaluate
 from tarbox.cli.explain import explain
 from tarbox.cli.names import search, show
 from tarbox.cli.predict import predict
+from tarbox.cli.reproduce import reproduce
 from tarbox.cli.serve import serve
 from tarbox.cli.train import train
 from tarbox.cli.tune import tune
@@ -44,6 +45,7 @@ app.command()(train)
 app.command()(tune)
 app.command("eval")(evaluate)
 app.command()(compare)
+app.command()(reproduce)
 app.command()(concept)
 app.command()(explain)
 app.command()(predict)

@@ -117,7 +117,7 @@ STRUCTURES: Final[Mapping[str, Structure]] = MappingProxyType(
 )
 """The structure of each template."""
 
-UNIONS: Final[Mapping[Structure, Structure]] = MappingProxyType(
+UNION_FORMS: Final[Mapping[Structure, Structure]] = MappingProxyType(
     {
         ((("e", ("r", "n")), ("e", ("r", "n"))), ("n",)): STRUCTURES["2u"],
         ((("e", ("r", "n")), ("e", ("r", "n"))), ("n", "r")): STRUCTURES["up"],
