@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TESTS ?=
 
-.PHONY: demo test biomed notebooks check setup clean
+.PHONY: demo test biomed wheel notebooks check setup clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/tarbox demo
@@ -15,6 +15,10 @@ test: $(VENV)/.test
 
 biomed: $(VENV)/.biomed
 	@$(BIN)/python -m pytest -m biomed tests/kb
+
+# Some minutes: a wheel, and the demo from it in an environment with nothing else.
+wheel: $(VENV)/.test
+	@$(BIN)/python -m pytest -m wheel tests/packaging
 
 # Twenty minutes, most of them training; the notebooks keep what they show. `make test` runs the two short ones.
 notebooks: $(VENV)/.notebooks

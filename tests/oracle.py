@@ -108,3 +108,64 @@ def _above(concept: int, supers: dict[int, set[int]]) -> set[int]:
         reached |= fresh
         frontier += fresh
     return reached
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Min-plus over dictionaries: the answers on the larger graph with the fewest held-out facts of a proof."""
+
+    larger: Oracle
+    smaller: Oracle
+
+    def entity(self, name):
+        return dict.fromkeys(self.larger.entity(name), 0)
+
+    def concept(self, name):
+        before = self.smaller.concept(name)
+        return {entity: int(entity not in before) for entity in self.larger.concept(name)}
+
+    def exists(self, relation, direction, operand):
+        wanted = name_id(Role.RELATION, relation, self.larger.vocabulary)
+        result = {}
+        for head, number, tail in self.larger.assertions:
+            x, y = (head, tail) if direction is Direction.FORWARD else (tail, head)
+            if number == wanted and y in operand:
+                cost = operand[y] + ((head, number, tail) not in self.smaller.assertions)
+                result[x] = min(cost, result.get(x, cost))
+        return result
+
+    def at_least(self, count, relation, direction, operand):
+        wanted = name_id(Role.RELATION, relation, self.larger.vocabulary)
+        costs = {}
+        for head, number, tail in self.larger.assertions:
+            x, y = (head, tail) if direction is Direction.FORWARD else (tail, head)
+            if number == wanted and y in operand:
+                cost = operand[y] + ((head, number, tail) not in self.smaller.assertions)
+                costs.setdefault(x, []).append(cost)
+        return {x: sum(sorted(own)[:count]) for x, own in costs.items() if len(own) >= count}
+
+    def has_self(self, relation):
+        before = self.smaller.has_self(relation)
+        return {entity: int(entity not in before) for entity in self.larger.has_self(relation)}
+
+    def literals(self, wanted):
+        return dict.fromkeys(self.larger.literals(wanted), 0)
+
+    def intersection(self, operands):
+        common = set.intersection(*map(set, operands))
+        return {x: sum(operand[x] for operand in operands) for x in common}
+
+    def union(self, operands):
+        everything = set().union(*operands)
+        return {x: min(operand[x] for operand in operands if x in operand) for x in everything}
+
+    def complement(self, operand):
+        return dict.fromkeys(set(range(len(self.larger.vocabulary.entities))) - set(operand), 0)
+
+    def concepts(self, entities):
+        result = {}
+        for entity, cost in entities.items():
+            for concept in self.larger.described_by.get(entity, ()):
+                total = cost + (concept not in self.smaller.described_by.get(entity, ()))
+                result[concept] = min(total, result.get(concept, total))
+        return result

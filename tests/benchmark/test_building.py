@@ -75,7 +75,7 @@ def test_the_same_seed_writes_the_same_bytes_on_any_number_of_workers(facts, tmp
         build_benchmark(facts, option, tmp_path / str(number))
     first, second = ({f.name: f.read_bytes() for f in (tmp_path / n).glob("*.*")} for n in ("0", "1"))
     assert first == second
-    tables = [f"{name}.parquet" for name in ("calibration", "test", "train", "valid")]
+    tables = [f"{name}.parquet" for name in ("calibration", "held_out", "test", "train", "valid")]
     assert sorted(first) == sorted(["manifest.json", *tables])
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oracle import Oracle
+from oracle import Costs, Oracle
 from tarbox.benchmark.kernels import ACCEPTED
 from tarbox.benchmark.options import BenchmarkOptions, Protocol, choose_shapes
 from tarbox.benchmark.sampling import (
     Collector,
     SamplingGraph,
     SamplingTask,
+    most_links,
     sample_all,
     sample_task,
     sampling_graphs,
@@ -26,6 +27,7 @@ from tarbox.benchmark.selection import DrawnQueries
 from tarbox.core.errors import BenchmarkError, ConfigError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.graph import Index
+from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import decode
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
@@ -275,3 +277,36 @@ def test_what_a_walk_cannot_find_is_not_drawn(text: str) -> None:
     options = BenchmarkOptions()
     with pytest.raises(BenchmarkError, match="cannot be drawn"):
         Collector(SamplingTask("own", template("own", text).shape, "train", 1), None, options)
+
+
+def test_balance_asks_as_often_for_each_number_of_missing_links(split):
+    """Equal shares, one target at a time; all other answers are known, and the missing links are the judge's."""
+    shapes = {name: SHAPES[name] for name in ("2p", "2i", "up", "ci")}
+    options = replace(OPTIONS, balanced=True, counts=(0, 0, 12), shapes=shapes, max_answers=40)
+    graphs = sampling_graphs(split, options)
+    for queries in sample_all(graphs, options):
+        stage = split.stages[queries.task.part]
+        costs, oracle = Costs(Oracle.of(stage.facts), Oracle.of(stage.earlier)), Oracle.of(stage.facts)
+        for level, asked in queries.levels.items():
+            most = most_links(queries.task.shape) + (level is Level.CONCEPT)
+            shares = np.bincount(asked.missing.values, minlength=most + 1)
+            assert shares[0] == 0
+            assert shares.max() <= -(-12 // most)
+            if len(asked.rows) == 12:
+                assert set(shares[1:].tolist()) <= {12 // most, -(-12 // most)}
+            assert (asked.targets.sizes() == 1).all()
+            for place in range(0, len(asked.rows), 5):
+                query = decode(queries.task.shape, queries.ids[asked.rows[place]], split.train.vocabulary)
+                found = evaluate(query, costs)
+                found = found if level is Level.ENTITY else costs.concepts(found)
+                target = int(asked.targets[place][0])
+                assert found[target] == asked.missing[place][0]
+                every = oracle.entities(query) if level is Level.ENTITY else oracle.concepts(query)
+                assert set(asked.known[place].tolist()) | {target} == set(every)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("1p", 1), ("3p", 3), ("3i", 3), ("2u", 1), ("up", 2), ("pni", 1), ("pin", 2)]
+)
+def test_how_many_links_a_proof_can_miss(name, most):
+    assert most_links(TEMPLATES[name].shape) == most

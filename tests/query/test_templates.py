@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
-from collections import defaultdict
-from pathlib import Path
-
 import pytest
 
 from shapes import template_of
-from tarbox.core.errors import QueryError, QueryTooLarge, SourceError
+from tarbox.core.errors import QueryError, QueryTooLarge
 from tarbox.core.ids import Role
-from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Slot, ground, lift, slots
-from tarbox.query.betae import (
-    STRUCTURE_OF,
-    STRUCTURES,
-    TEMPLATE_OF,
-    Dictionary,
-    from_query,
-    read_answers,
-    read_queries,
-    to_query,
-    write_answers,
-    write_queries,
-)
+from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Slot, ground, lift, slots
+from tarbox.query.betae import STRUCTURES, UNION_FORMS, Structure, fill, from_query, to_query
 from tarbox.query.manchester import parse
 from tarbox.query.templates import TEMPLATES, template
 
 F, I = Direction.FORWARD, Direction.INVERSE  # noqa: E741
 NAMES = ["1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "3in", "inp", "pin", "pni"]
-SLOTS = Dictionary(tuple(f"?e{n}" for n in range(4)), tuple((f"?r{n}", F) for n in range(4)))
-SMALL = Dictionary.of(["urn:a", "urn:b"], ["urn:p", "urn:q"])
 
 
 def test_the_fourteen_are_there() -> None:
@@ -84,103 +67,63 @@ def test_bad_templates(text: str, message: str) -> None:
         template("mine", text)
 
 
+E, N = ("e", ("r",)), ("e", ("r", "n"))
+KGREASONING = {
+    "1p": E,
+    "2p": ("e", ("r", "r")),
+    "3p": ("e", ("r", "r", "r")),
+    "2i": (E, E),
+    "3i": (E, E, E),
+    "pi": (("e", ("r", "r")), E),
+    "ip": ((E, E), ("r",)),
+    "2u": (E, E, ("u",)),
+    "up": ((E, E, ("u",)), ("r",)),
+    "2in": (E, N),
+    "3in": (E, E, N),
+    "inp": ((E, N), ("r",)),
+    "pin": (("e", ("r", "r")), N),
+    "pni": (("e", ("r", "r", "n")), E),
+}
+
+
+def test_structures_are_kgreasoning_s() -> None:
+    assert dict(STRUCTURES) == KGREASONING
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_structures_match_templates(name: str) -> None:
-    structure, grounding = from_query(TEMPLATES[name].shape, SLOTS)
-    assert structure == STRUCTURES[STRUCTURE_OF[name]]
-    assert to_query(structure, grounding, SLOTS) == TEMPLATES[name].shape
+    structure, names = from_query(TEMPLATES[name].shape)
+    assert to_query(structure, names) == TEMPLATES[name].shape
 
 
-def test_names_of_both_kinds() -> None:
-    assert set(TEMPLATE_OF.values()) == set(NAMES)
-    assert {STRUCTURE_OF[name] for name in ("2u", "up")} == {"2u-DNF", "up-DNF"}
-    for name, structure in STRUCTURES.items():
-        query = to_query(structure, _fill(structure), SLOTS)
-        assert template_of(query) == TEMPLATE_OF[name]
+@pytest.mark.parametrize("structure", UNION_FORMS)
+def test_unions_by_de_morgan_s_law_are_unions(structure: Structure) -> None:
+    names = [f"urn:{place}" for place in range(5)]
+    assert template_of(to_query(structure, names)) == template_of(to_query(UNION_FORMS[structure], names))
 
 
-def _fill(structure: object) -> object:
-    if isinstance(structure, tuple):
-        return tuple(_fill(part) for part in structure)
-    return {"e": 1, "r": 1, "n": -2, "u": -1}[str(structure)]
+def test_a_grounding_has_the_names_of_a_query_in_order() -> None:
+    query = to_query(("e", ("r", "r", "n")), ["urn:a", "urn:p", "urn:q"])
+    assert query == Not(Exists("urn:q", F, Exists("urn:p", F, Entity("urn:a"))))
+    assert from_query(query) == (("e", ("r", "r", "n")), ("urn:a", "urn:p", "urn:q"))
+    assert fill(("e", ("r", "r", "n")), iter([7, 0, 3])) == (7, (0, 3, -2))
+    assert fill(STRUCTURES["2u"], iter([1, 2, 3, 4])) == ((1, (2,)), (3, (4,)), (-1,))
 
 
-def test_relations_alternate_in_direction() -> None:
-    """Their 2k goes from head to tail: the answers are tails, ours is `inverse k value head`."""
-    assert to_query(("e", ("r",)), (0, (2,)), SMALL) == Exists("urn:q", I, Entity("urn:a"))
-    assert to_query(("e", ("r",)), (0, (3,)), SMALL) == Exists("urn:q", F, Entity("urn:a"))
-    chain = to_query(("e", ("r", "r", "n")), (1, (0, 3, -2)), SMALL)
-    assert chain == Not(Exists("urn:q", F, Exists("urn:p", I, Entity("urn:b"))))
-    union = ((0, (0,)), (1, (2,)), (-1,))
-    parts = Exists("urn:p", I, Entity("urn:a")), Exists("urn:q", I, Entity("urn:b"))
-    assert to_query(STRUCTURES["2u-DNF"], union, SMALL) == Or(parts)
-
-
-@pytest.mark.parametrize(
-    ("structure", "grounding", "message"),
-    [
-        (("e", ("r",)), (9, (0,)), "no entity 9"),
-        (("e", ("r",)), (0, (9,)), "no relation 9"),
-        (("e", ("r",)), (0, (0, 1)), "does not fit"),
-        (("e", ("r",)), 3, "does not fit"),
-        ((("u",),), ((-1,),), "no structure"),
-    ],
-)
-def test_bad_groundings(structure: object, grounding: object, message: str) -> None:
-    with pytest.raises(QueryError, match=message):
-        to_query(structure, grounding, SMALL)  # type: ignore[arg-type]
+@pytest.mark.parametrize("structure", [(("u",),), "x", ("e", ("x",)), ("u",), (), "r"])
+def test_bad_structures(structure: Structure) -> None:
+    with pytest.raises(QueryError, match="no structure"):
+        to_query(structure, ["urn:a"] * 4)
 
 
 def test_concepts_have_no_structure() -> None:
     with pytest.raises(QueryError, match="entities only"):
-        from_query(Concept("urn:C"), SMALL)
+        from_query(Concept("urn:C"))
 
 
 def test_a_deep_structure_is_refused() -> None:
-    structure: object = "e"
-    grounding: object = 0
+    structure: Structure = "e"
     for _ in range(200):
-        structure, grounding = (structure, structure), (grounding, grounding)
+        structure = (structure, ("r",))
     with pytest.raises(QueryTooLarge):
-        to_query(structure, grounding, SMALL)  # type: ignore[arg-type]
-
-
-def test_query_files_round_trip(tmp_path: Path) -> None:
-    queries = [parse(text) for text in ("inverse <urn:p> value <urn:a>", "not (<urn:q> value <urn:b>)")]
-    write_queries(tmp_path / "q.pkl", queries, SMALL)
-    write_answers(tmp_path / "a.pkl", {query: [0, 1] for query in queries}, SMALL)
-    read = read_queries(tmp_path / "q.pkl")
-    assert {to_query(s, g, SMALL) for s, rows in read.items() for g in rows} == set(queries)
-    assert read_answers(tmp_path / "a.pkl") == {(0, (0,)): {0, 1}, (1, (3, -2)): {0, 1}}
-
-
-def test_files_of_kgreasoning_are_read(tmp_path: Path) -> None:
-    rows = defaultdict(set, {("e", ("r",)): {(0, (1,)), (1, (0,))}})
-    (tmp_path / "q.pkl").write_bytes(pickle.dumps(rows, protocol=2))
-    assert read_queries(tmp_path / "q.pkl") == {("e", ("r",)): {(0, (1,)), (1, (0,))}}
-    (tmp_path / "id2ent.pkl").write_bytes(pickle.dumps({0: "a", 1: "b"}))
-    (tmp_path / "id2rel.pkl").write_bytes(pickle.dumps({0: "+p", 1: "-p"}))
-    read = Dictionary.read(tmp_path, "urn:{}".format)
-    assert read == Dictionary.of(["urn:a", "urn:b"], ["urn:p"])
-
-
-class _Evil:
-    def __reduce__(self) -> tuple[object, ...]:
-        return (print, ("code ran",))
-
-
-@pytest.mark.parametrize("content", [_Evil(), {("e",): {_Evil()}}, Path("x"), {"e": {1.5: Entity("a")}}])
-def test_pickles_that_could_run_code_are_refused(
-    content: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "q.pkl").write_bytes(pickle.dumps(content))
-    with pytest.raises(SourceError, match="not let in"):
-        read_queries(tmp_path / "q.pkl")
-    assert "code ran" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("content", [b"", b"not a pickle", pickle.dumps([1]), pickle.dumps({"x": {1}}), b"\x80\x04K"])
-def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "q.pkl").write_bytes(content)
-    with pytest.raises(SourceError, match=r"q\.pkl"):
-        read_queries(tmp_path / "q.pkl")
+        to_query(structure, ["urn:a"])

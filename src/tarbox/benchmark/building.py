@@ -70,9 +70,7 @@ def build_benchmark(
     if origin is not None:
         details["origin"] = {"content_hash": origin.manifest["content_hash"]}
         details["store"] = {"name": name} if (name := name_of(origin)) is not None else {}
-    manifest = write_benchmark(
-        out, split.train, tables, details, {Level.CONCEPT: never}, origin.axioms() if origin else ()
-    )
+    manifest = write_benchmark(out, split, tables, details, {Level.CONCEPT: never}, origin.axioms() if origin else ())
     return Built(manifest, shortfalls)
 
 

@@ -9,6 +9,7 @@
       valid.parquet
       test.parquet
       calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0029)
+      held_out.parquet       the assertions that valid and test add, where they are known
 
 It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.
 """
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tarbox.benchmark.options import CALIBRATION, QUERY_TABLES
 from tarbox.benchmark.tables import QueryTable, read_table, write_table
@@ -33,6 +36,8 @@ from tarbox.core.ids import Level
 from tarbox.kb.arrays import Ids
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import SPLITS, Facts
+from tarbox.kb.rows import TripleKeys, contains
+from tarbox.kb.splits import Split
 from tarbox.kb.store import MANIFEST, Manifest, Store, checksum, manifest_bytes, open_store
 from tarbox.kb.terms import from_ntriples, to_ntriples
 from tarbox.kb.writing import replace_file, write_store
@@ -41,6 +46,7 @@ BENCHMARK_FORMAT: Final = "tarbox-benchmark"
 BENCHMARK_VERSION: Final = 1
 STORE: Final = "store"
 """The folder of the training store, in a benchmark and in a run; also what a run calls such a source."""
+HELD_OUT_FACTS: Final = "held_out"
 FACT_KINDS: Final = ("assertions", "typings", "subsumptions")
 UNTOLD: Final = frozenset(["", "bench", "benchmark", "graph", "kb", "run", "runs", "store", "train"])
 """Names of files and folders that do not name a knowledge base."""
@@ -85,13 +91,24 @@ class Benchmark:
         if split not in self.manifest["files"]:
             there = ", ".join(self.splits) or "none"
             raise BenchmarkError(f"{self.path} has no {split} queries; it has: {there}")
-        entry = self.manifest["files"][split]
-        file = self.path / entry["name"]
+        return read_table(self._file(split))
+
+    def held_out_facts(self, split: str) -> Ids | None:
+        """[A, 3] the assertions (head, relation, tail) that a split adds; None where the benchmark does not know."""
+        if HELD_OUT_FACTS not in self.manifest["files"]:
+            return None
+        found = pq.read_table(self._file(HELD_OUT_FACTS))
+        own = found.filter(pa.compute.equal(found["split"], split))
+        return np.stack([own[name].to_numpy() for name in ("head", "relation", "tail")], axis=1)
+
+    def _file(self, name: str) -> Path:
+        entry = self.manifest["files"][name]
+        file = self.path / str(entry["name"])
         if not file.exists() or checksum(file) != entry["checksum"]:
             raise BenchmarkError(
                 f"{file} is damaged or missing: it is not what was written. Build the benchmark again."
             )
-        return read_table(file)
+        return file
 
     def excluded(self) -> dict[Level, Ids]:
         """The ids that are no candidates, by level: the top concepts under the honest protocol."""
@@ -146,13 +163,13 @@ def name_of(store: Store) -> str | None:
 
 def write_benchmark(
     path: str | os.PathLike[str],
-    training: Facts,
+    facts: Facts | Split,
     tables: Mapping[str, QueryTable],
     details: Manifest,
     excluded: Mapping[Level, Ids] | None = None,
     axioms: Iterable[Axiom] = (),
 ) -> Manifest:
-    """Write the benchmark of these training facts and tables by name; returns its manifest.
+    """Write the benchmark of training facts, or of graphs that begin with them, and tables by name; its manifest.
 
     `details` go into the manifest and must hold `protocol`; `store` among them goes into the store's own manifest.
     """
@@ -160,15 +177,20 @@ def write_benchmark(
     check_place(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
+    training = facts.train if isinstance(facts, Split) else facts
     try:
         store = write_store(scratch / STORE, training, details.get("store"), axioms)
         files = {split: _write_split(scratch, split, tables[split]) for split in QUERY_TABLES if split in tables}
+        counts = {split: len(tables[split]) for split in files}
+        if isinstance(facts, Split) and len(facts.stages) > 1:
+            pq.write_table(_held_out(facts), scratch / f"{HELD_OUT_FACTS}.parquet", compression="zstd")
+            files[HELD_OUT_FACTS] = _entry(scratch / f"{HELD_OUT_FACTS}.parquet")
         manifest = {
             **{key: value for key, value in details.items() if key != "store"},
             "format": BENCHMARK_FORMAT,
             "version": BENCHMARK_VERSION,
             "vocabulary_hash": store["vocabulary_hash"],
-            "counts": {split: len(tables[split]) for split in files},
+            "counts": counts,
             "excluded": _names(training, excluded or {}),
             "files": files,
         }
@@ -182,6 +204,24 @@ def write_benchmark(
 def _write_split(folder: Path, split: str, table: QueryTable) -> dict[str, Any]:
     file = folder / f"{split}.parquet"
     write_table(file, table)
+    return _entry(file)
+
+
+def _held_out(graphs: Split) -> pa.Table:
+    """The assertions of each graph that the one before it lacks."""
+    keys = TripleKeys(len(graphs.train.vocabulary.entities))
+    parts: list[pa.Table] = []
+    for split, stage in graphs.stages.items():
+        if stage.earlier is not None:
+            own, before = stage.facts, stage.earlier
+            there = np.sort(keys.encode(before.relations, before.heads, before.tails))
+            new = ~contains(there, keys.encode(own.relations, own.heads, own.tails))
+            columns = [own.heads[new], own.relations[new], own.tails[new]]
+            parts.append(pa.table([[split] * int(new.sum()), *columns], ["split", "head", "relation", "tail"]))
+    return pa.concat_tables(parts)
+
+
+def _entry(file: Path) -> dict[str, Any]:
     return {"name": file.name, "checksum": checksum(file), "bytes": file.stat().st_size}
 
 
@@ -198,7 +238,7 @@ def check_place(folder: Path) -> None:
         raise BenchmarkError(f"{folder} is a file. Name a folder for the benchmark.")
     if folder.is_dir() and any(folder.iterdir()) and not is_benchmark(folder):
         raise BenchmarkError(f"{folder} is not empty and holds no benchmark. Name another folder, or empty it.")
-    own = {MANIFEST, STORE, *(f"{split}.parquet" for split in QUERY_TABLES)}
+    own = {MANIFEST, STORE, *(f"{name}.parquet" for name in (*QUERY_TABLES, HELD_OUT_FACTS))}
     others = sorted(place.name for place in folder.iterdir() if place.name not in own) if folder.is_dir() else []
     if others:
         raise BenchmarkError(

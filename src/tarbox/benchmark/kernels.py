@@ -37,13 +37,14 @@ Hashes = NDArray[np.uint64]
 class Rules(NamedTuple):
     """What is drawn and kept: only answers missing from the earlier graph are targets where `hard`; relations in both
     directions or only `h -r->`; at most `most` targets; `never` [C] marks concepts that are no targets; `every` query
-    is kept, those without a target too."""
+    is kept, those without a target too; `late`: every other move goes over a held-out fact, where there is one."""
 
     hard: bool
     both_directions: bool
     most: int
     never: Flags
     every: bool
+    late: bool
 
 
 class SampleBuffer(NamedTuple):
@@ -78,22 +79,31 @@ def start_random(random: Random, seed: int, attempt: int) -> None:
 
 
 @compiled
-def draw_relation(graph: Graph, node: int, back: int, both_directions: bool, typing: bool, random: Random) -> int:
-    """The place in `node_relations` of a relation of the node other than `back`, or of its typings; -1 for none."""
-    first, last = graph.node_starts[node], graph.node_starts[node + 1]
-    end = last
-    while last > first and graph.node_relations[last - 1] >= graph.typing:
+def end_of_relations(graph: Graph, node: int) -> int:
+    """The place in `node_relations` after the relations of the node: that of its typings, if it has any."""
+    last = graph.node_starts[node + 1]
+    while last > graph.node_starts[node] and graph.node_relations[last - 1] >= graph.typing:
         last -= 1
-    if typing:
-        return int(last) if last < end and graph.node_relations[last] == graph.typing + 1 else -1
+    return int(last)
+
+
+@compiled
+def draw_relation(graph: Graph, node: int, back: int, rules: Rules, late: bool, random: Random) -> int:
+    """The place in `node_relations` of a relation of the node other than `back`; -1 for none.
+
+    Where `late`, it is one with a held-out fact, if the draws meet any."""
+    first, last = graph.node_starts[node], end_of_relations(graph, node)
     if last <= first:
         return -1
+    fallback = -1
     for _ in range(TRIES):
         place = first + below(random, last - first)
-        relation = graph.node_relations[place]
-        if relation != back and (both_directions or relation % 2 == 0):
-            return int(place)
-    return -1
+        relation, group = graph.node_relations[place], graph.node_groups[place]
+        if relation != back and (rules.both_directions or relation % 2 == 0):
+            if not late or graph.fresh[group] < graph.starts[group + 1]:
+                return int(place)
+            fallback = int(place)
+    return fallback
 
 
 @compiled
@@ -114,10 +124,16 @@ def draw(graph: Graph, program: Program, rules: Rules, ids: Ids, random: Random)
             ids[slot] = node if operation == ENTITY else node - graph.entities
             top -= 1
         elif operation in (EXISTS, TYPING):
-            place = draw_relation(graph, node, back, rules.both_directions, operation == TYPING, random)
+            late = rules.late and below(random, 2) == 1
+            if operation == EXISTS:
+                place = draw_relation(graph, node, back, rules, late, random)
+            else:
+                place = end_of_relations(graph, node)
+                typed = place < graph.node_starts[node + 1] and graph.node_relations[place] == graph.typing + 1
+                place = place if typed else -1
             if place < 0:
                 return NO_PATH
-            neighbour = draw_member(graph, graph.node_groups[place], random)
+            neighbour = draw_member(graph, graph.node_groups[place], late, random)
             if operation == EXISTS:
                 ids[slot] = graph.node_relations[place] ^ 1
             if fork >= 0 and repeats(first_moves, step, fork, place, neighbour):
@@ -143,9 +159,10 @@ def repeats(first_moves: Places, step: int, fork: int, place: int, neighbour: in
 
 
 @compiled
-def draw_member(graph: Graph, group: int, random: Random) -> int:
-    start = graph.starts[group]
-    return int(graph.members[start + below(random, graph.starts[group + 1] - start)])
+def draw_member(graph: Graph, group: int, late: bool, random: Random) -> int:
+    end = graph.starts[group + 1]
+    start = graph.fresh[group] if late and graph.fresh[group] < end else graph.starts[group]
+    return int(graph.members[start + below(random, end - start)])
 
 
 @compiled

@@ -70,7 +70,8 @@ class BenchmarkOptions:
     `counts` are the queries wanted per template and level for train, valid and test. A query with more than
     `max_answers` answers to rank is left out. `calibration` are the queries of each template and level that degrees are
     checked with, and as many that they are fitted to, under the honest protocol alone. Entities in fewer than
-    `min_degree` assertions are left out. The result depends on everything here but `workers`.
+    `min_degree` assertions are left out. Where `balanced`, valid and test ask for one answer at a time, and as many
+    times for an answer with each number of missing links (ADR 63). The result depends on everything here but `workers`.
     """
 
     protocol: Protocol = Protocol.HONEST
@@ -82,6 +83,7 @@ class BenchmarkOptions:
     workers: int = 2
     calibration: int = 2_000
     min_degree: int = 0
+    balanced: bool = False
 
     def __post_init__(self) -> None:
         if min(self.counts) < 0:
@@ -94,6 +96,8 @@ class BenchmarkOptions:
         for name, value, least in bounds:
             if value < least:
                 raise ConfigError(f"{name} is {value}; it must be at least {least}")
+        if self.protocol is Protocol.PAPER and self.balanced:
+            raise ConfigError("the paper's protocol asks for any answer; leave out --balance missing")
         if self.protocol is Protocol.PAPER and self.split is SplitBy.COLUMN:
             raise ConfigError("the paper's protocol divides 95/5 at random; leave out --split column")
 
@@ -122,5 +126,6 @@ class BenchmarkOptions:
             "max_answers": self.max_answers,
             "seed": self.seed,
             **({"min_degree": self.min_degree} if self.min_degree else {}),
+            **({"balance": "missing"} if self.balanced else {}),
             **({CALIBRATION: self.calibration} if self.protocol is Protocol.HONEST else {}),
         }

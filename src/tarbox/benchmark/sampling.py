@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
+from tarbox.benchmark import selection
 from tarbox.benchmark.options import BenchmarkOptions, Protocol
-from tarbox.benchmark.selection import DrawnQueries, LevelQueries, ask_all, ask_every, ask_one, concatenate
+from tarbox.benchmark.selection import DrawnQueries, LevelQueries, concatenate
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
@@ -26,7 +27,7 @@ from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import SPLITS
 from tarbox.kb.splits import Split, SplitStage
-from tarbox.query.algebra import AtLeast, DataRange, HasSelf, Query, walk
+from tarbox.query.algebra import AtLeast, Concept, DataRange, Exists, HasSelf, Not, Or, Query, operands, walk
 
 if TYPE_CHECKING:
     from tarbox.benchmark.kernels import Rules
@@ -109,6 +110,14 @@ class SamplingGraph:
         return (Level.ENTITY, Level.CONCEPT) if described.any() else (Level.ENTITY,)
 
 
+def most_links(shape: Query) -> int:
+    """The most held-out facts that the cheapest proof of an answer can need (docs/benchmarks.md)."""
+    if isinstance(shape, Not):
+        return 0
+    below = [0, *map(most_links, operands(shape))]
+    return (max if isinstance(shape, Or) else sum)(below) + isinstance(shape, Exists | Concept)
+
+
 SamplingProgress = Callable[[SamplingTask, int], None]
 """Called with a task and the number of queries it has at the level where it has fewest."""
 
@@ -175,7 +184,8 @@ class Collector:
             np.zeros(REMEMBERED, np.uint64),
         )
         honest = options.protocol is Protocol.HONEST
-        self._rules: Rules = Rules(graph.hard, honest, options.max_answers, graph.never, graph.every)
+        self._balanced = options.balanced and graph.hard and not graph.every
+        self._rules: Rules = Rules(graph.hard, honest, options.max_answers, graph.never, graph.every, self._balanced)
         self._levels = graph.levels()
         self._seed = options.derive_seed(task.part, task.template)
         self._random = np.random.default_rng(self._seed)
@@ -188,12 +198,14 @@ class Collector:
         self._seen: set[bytes] = set()
         self._ids: list[Ids] = []
         self._asked: dict[Level, list[LevelQueries]] = {level: [] for level in Level}
-        self._counts = dict.fromkeys(Level, 0)
+        most = max(most_links(task.shape), 1) if self._balanced else 1
+        kinds = {level: most + (self._balanced and level is Level.CONCEPT) for level in Level}
+        self._left = {level: [len(range(n, task.wanted, size)) for n in range(size)] for level, size in kinds.items()}
         self._queries = 0
 
     def count(self) -> int:
         """The queries found at the level that has fewest; without instances there is only one level."""
-        return min(self._counts[level] for level in self._levels)
+        return min(self._task.wanted - sum(self._left[level]) for level in self._levels)
 
     def unfinished(self) -> bool:
         return self._worthwhile and self.count() < self._task.wanted and self._attempts < self._limit
@@ -218,23 +230,27 @@ class Collector:
     def _keep(self, drawn: DrawnQueries) -> None:
         """Takes from the drawn what is new and still wanted."""
         if self._graph.every:
-            asked = ask_every(drawn, self._levels)
+            asked = selection.ask_every(drawn, self._levels)
+        elif self._balanced:
+            asked = selection.ask_in_turn(drawn, self._random)
         elif self._protocol is Protocol.HONEST:
-            asked = ask_all(drawn)
+            asked = selection.ask_all(drawn)
         else:
-            asked = ask_one(drawn, self._graph.index.descriptions.concepts_of, self._random)
+            asked = selection.ask_one(drawn, self._graph.index.descriptions.concepts_of, self._random)
         new = self._new(drawn.ids)
         places = {}
         used = np.zeros(len(new), np.bool_)
         for level, questions in asked.items():
             fresh = np.flatnonzero(new[questions.rows])
-            places[level] = fresh[: self._task.wanted - self._counts[level]]
+            kind = questions.missing.values[fresh] - 1 if self._balanced else np.zeros(len(fresh), np.int64)
+            shares = [fresh[kind == number][:left] for number, left in enumerate(self._left[level])]
+            self._left[level] = [left - len(own) for left, own in zip(self._left[level], shares, strict=True)]
+            places[level] = np.sort(np.concatenate(shares))
             used[questions.rows[places[level]]] = True
         number = self._queries + np.cumsum(used) - 1
         for level, questions in asked.items():
             chosen = places[level]
             self._asked[level].append(questions.take(chosen, number[questions.rows[chosen]]))
-            self._counts[level] += len(chosen)
         self._ids.append(drawn.ids[used])
         self._queries += int(used.sum())
 

@@ -85,6 +85,23 @@ def ask_all(drawn: DrawnQueries) -> dict[Level, LevelQueries]:
     return asked
 
 
+def ask_in_turn(drawn: DrawnQueries, random: np.random.Generator) -> dict[Level, LevelQueries]:
+    """One target of every query for each number of missing links that a target of it has; its others are known."""
+    asked = {}
+    for level, found in drawn.found.items():
+        owners, order = found.targets.owners(), random.permutation(len(found.targets.values))
+        keys = owners.astype(np.int64) * 128 + found.missing.values
+        place = order[np.unique(keys[order], return_index=True)[1]]
+        rows, targets = owners[place], found.targets.values[place]
+        rest = _without(found.targets.take(rows), targets)
+        known = _chain([found.others.take(rows), rest], np.int32)
+        known = known.take(np.arange(2 * len(rows)).reshape(2, -1).T.ravel())
+        missing = Lists(np.arange(len(rows) + 1), found.missing.values[place])
+        pairs = Lists(known.offsets[::2], known.values)
+        asked[level] = LevelQueries(rows, _single(targets), pairs, missing, np.zeros(len(rows), np.bool_))
+    return asked
+
+
 def ask_every(drawn: DrawnQueries, levels: Container[Level]) -> dict[Level, LevelQueries]:
     """Every query at every one of these levels, whether or not it has a target (calibration)."""
     asked = {}

@@ -41,6 +41,10 @@ def build(
             "Honest protocol."
         ),
     ] = 2_000,
+    balance: Annotated[
+        Literal["missing"] | None,
+        typer.Option(help="Ask as often for an answer with each number of missing links; one at a time."),
+    ] = None,
     min_degree: Annotated[int, typer.Option(min=0, help="Leave out entities with fewer assertions.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same benchmark.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Threads; one per processor by default.")] = None,
@@ -64,6 +68,7 @@ def build(
         workers=workers if workers is not None else os.cpu_count() or 1,
         calibration=calibration,
         min_degree=min_degree,
+        balanced=balance is not None,
     )
     store = open_store(kb)
     with ProgressLine() as line:

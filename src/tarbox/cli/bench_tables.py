@@ -1,10 +1,10 @@
-"""`tarbox bench import` and `tarbox bench info`."""
+"""`tarbox bench import`, `tarbox bench export` and `tarbox bench info`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,20 +16,32 @@ if TYPE_CHECKING:
 
 
 def import_benchmark(
-    kb: Annotated[Path, typer.Option(help="The store of the training facts.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="BetaE's or Query2box's pickles, or JSON lines beside a knowledge base."
+        ),
+    ] = None,
+    *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The benchmark folder to write.")],
+    kb: Annotated[Path | None, typer.Option(help="Instead of a folder: the store of the training facts.")] = None,
     train: Annotated[Path | None, typer.Option(help="Training queries: JSON lines, plain or .gz.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation queries.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test queries.")] = None,
 ) -> None:
-    """Make a benchmark of a store and query tables in JSON lines."""
+    """Make a benchmark of a folder of published queries, or of a store and query tables in JSON lines."""
     from tarbox.benchmark import importing
     from tarbox.cli.places import check_kb
 
-    check_kb(kb)
-    given = {"train": train, "valid": valid, "test": test}
-    done = importing.import_benchmark(kb, {split: file for split, file in given.items() if file is not None}, output)
-    for line in done.rejected():
+    given = {name: file for name, file in (("train", train), ("valid", valid), ("test", test)) if file is not None}
+    if (folder is None) == (kb is None) or (folder is not None and given):
+        raise typer.BadParameter("name either a FOLDER alone, or --kb with --train, --valid and --test")
+    if folder is not None:
+        done = importing.import_folder(folder, output)
+    elif kb is not None:
+        check_kb(kb)
+        done = importing.import_benchmark(kb, given, output)
+    for line in (*done.rejected(), *done.notes):
         typer.echo(line, err=True)
     for split, reading in done.readings.items():
         outside = len(reading.table.outside())
@@ -37,6 +49,20 @@ def import_benchmark(
         typer.echo(f"{split}: {len(reading.table):,} queries, {len(reading.rejected):,} lines rejected{note}")
     if done.rejected():
         raise typer.Exit(WITH_REJECTED)
+
+
+def export_benchmark(
+    path: Annotated[Path, typer.Argument(metavar="BENCH", help="A benchmark folder.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
+    format: Annotated[Literal["betae", "jsonl"], typer.Option(help="KGReasoning's pickles, or JSON lines.")] = "jsonl",
+) -> None:
+    """Write a benchmark as a folder that other programs read, and `tarbox bench import` too."""
+    from tarbox.benchmark import exporting
+    from tarbox.benchmark.folder import open_benchmark
+
+    for note in exporting.export_benchmark(open_benchmark(path), output, format):
+        typer.echo(note, err=True)
+    typer.echo(f"{output}: {', '.join(sorted(file.name for file in output.iterdir()))}")
 
 
 def show_benchmark(

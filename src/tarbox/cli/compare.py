@@ -46,7 +46,7 @@ def compare(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     parallel: Annotated[int, typer.Option(min=1, help="Train so many runs at a time, a process each.")] = 1,
     published: Annotated[
-        Literal["auto", "yago4", "dbpedia", "none"],
+        Literal["auto", "yago4", "dbpedia", "fb15k-237-q2b", "none"],
         typer.Option(help="The paper's figures beside; auto: where the benchmark is of its kind."),
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of tables.")] = False,

@@ -18,6 +18,7 @@ from tarbox.cli.evaluate import evaluate
 from tarbox.cli.explain import explain
 from tarbox.cli.names import search, show
 from tarbox.cli.predict import predict
+from tarbox.cli.reproduce import reproduce
 from tarbox.cli.serve import serve
 from tarbox.cli.train import train
 from tarbox.cli.tune import tune
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 kb_app = typer.Typer(help="Build, change, compare, inspect and export knowledge bases.", no_args_is_help=True)
-bench_app = typer.Typer(help="Build, import and inspect benchmarks.", no_args_is_help=True)
+bench_app = typer.Typer(help="Build, import, export and inspect benchmarks.", no_args_is_help=True)
 app.add_typer(kb_app, name="kb")
 app.add_typer(bench_app, name="bench")
 
@@ -44,6 +45,7 @@ app.command()(train)
 app.command()(tune)
 app.command("eval")(evaluate)
 app.command()(compare)
+app.command()(reproduce)
 app.command()(concept)
 app.command()(explain)
 app.command()(predict)
@@ -56,6 +58,7 @@ kb_app.command("remove")(changes.remove_from_kb)
 kb_app.command("diff")(changes.compare_kbs)
 bench_app.command("build")(bench.build)
 bench_app.command("import")(bench_tables.import_benchmark)
+bench_app.command("export")(bench_tables.export_benchmark)
 bench_app.command("info")(bench_tables.show_benchmark)
 
 

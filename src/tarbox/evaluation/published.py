@@ -1,4 +1,4 @@
-"""What the paper prints about a dataset (published.toml), as rows beside measured ones.
+"""What papers print about a dataset (published.toml), as rows beside measured ones.
 
 A benchmark is matched to a dataset by a rule that anyone can check: its protocol is `paper` or `imported`, and more
 than half of its entities that are no literals lie in a namespace of the dataset. A person may also name the dataset, or
@@ -35,7 +35,7 @@ _METRICS: Final = ("mrr", "hits@3")
 @final
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One dataset of the paper; `table` is its part of the data file."""
+    """One dataset of the paper, or with a `source` of its own; `table` is its part of the data file."""
 
     dataset: str
     source: str
@@ -49,12 +49,12 @@ class Published:
 
     def rows(self) -> tuple[TableRow, ...]:
         """A row for every model that the paper has figures of."""
-        keys = dict.fromkeys(key for level in Level for key in self.table[level.value]["mrr"])
+        keys = dict.fromkeys(key for level in self.levels() for key in self.table[level.value]["mrr"])
         return tuple(
             TableRow(
                 f"published-{key}",
                 f"{self.names[key]} (published)",
-                {level: {metric: self.figures(key, level, metric) for metric in _METRICS} for level in Level},
+                {level: {metric: self.figures(key, level, metric) for metric in _METRICS} for level in self.levels()},
                 published=True,
                 ablation_of=_ABLATIONS.get(key),
                 model=_ABLATIONS.get(key, key),
@@ -62,13 +62,18 @@ class Published:
             for key in keys
         )
 
+    def levels(self) -> list[Level]:
+        return [level for level in Level if level.value in self.table]
+
     def figures(self, key: str, level: Level, metric: str) -> dict[str, tuple[float, ...]]:
         """By template, as fractions; printed averages are left out."""
-        printed = self.table[level.value][metric][key]
-        return {name: (value / 100,) for name, value in zip(self.columns[:-1], printed[:-1], strict=True)}
+        printed = self.table[level.value].get(metric, {}).get(key, ())
+        return {name: (value / 100,) for name, value in zip(self.columns[:-1], printed, strict=False)}
 
     def note(self, vocabulary: Vocabulary) -> str:
         """What must be said where these rows stand."""
+        if "note" in self.table:
+            return str(self.table["note"])
         own = {"entities": vocabulary.entities, "concepts": vocabulary.concepts, "relations": vocabulary.relations}
         sizes = ", ".join(f"{self.table['sizes'][kind]:,} {kind} (here {len(names):,})" for kind, names in own.items())
         return (
@@ -86,7 +91,9 @@ def read_published() -> Mapping[str, Published]:
     text = (resources.files("tarbox.evaluation") / "published.toml").read_text(encoding="utf-8")
     content = tomllib.loads(text)
     return {
-        name: Published(name, content["source"], table, content["names"], tuple(content["columns"]))
+        name: Published(
+            name, table.get("source", content["source"]), table, content["names"], tuple(content["columns"])
+        )
         for name, table in content["datasets"].items()
     }
 

@@ -54,6 +54,8 @@ def tabulate(results: Results) -> list[ReportTable]:
         tables.append(_template_table(title, found.overall))
         for part, boards in found.parts.items():
             tables.append(_part_table(f"{title}: {_PART_TITLES[part]}", part, boards))
+        if links := found.parts.get("missing"):
+            tables.append(_links_table(f"{title}: MRR by missing links", links, tuple(found.overall.templates)))
     return tables
 
 
@@ -194,6 +196,14 @@ def _part_table(title: str, part: str, boards: Mapping[str, Scoreboard]) -> Repo
     rows = tuple(_cells(name, board.average) for name, board in boards.items())
     header = (part, "queries", "MRR", "95% interval", *(HEADINGS[name] for name in METRICS if name != "mrr"))
     return ReportTable(title, header, rows)
+
+
+def _links_table(title: str, boards: Mapping[str, Scoreboard], templates: tuple[str, ...]) -> ReportTable:
+    """Per template and number of missing links the MRR, with the number of queries that have such an answer."""
+    rows = [[board.templates.get(name) for board in boards.values()] for name in templates]
+    cells = [[f"{_percent(own.values['mrr'])} ({own.n:,})" if own else "-" for own in row] for row in rows]
+    table = tuple((name, *row) for name, row in zip(templates, cells, strict=True))
+    return ReportTable(title, ("template", *boards), table)
 
 
 def _cells(name: str, summary: MetricSummary) -> tuple[str, ...]:

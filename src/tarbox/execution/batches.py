@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tarbox.execution.graph import Graph
-from tarbox.execution.kernels import Space, clear, compiled, list_range, run, search
+from tarbox.execution.kernels import EARLIER, NEAREST, Space, clear, compiled, list_range, run, search
 from tarbox.execution.program import Program
 from tarbox.kb.arrays import Ids, Places
 
@@ -59,6 +59,28 @@ def answer_batch(graph: Graph, program: Program, ids: Ids, first: int, space: Sp
                 tally[concept] = 0
                 at += 1
         sheet.ends[query - first, 1] = at
+    return len(ids)
+
+
+@compiled
+def split_batch(graph: Graph, program: Program, ids: Ids, first: int, space: Space, sheet: Sheet) -> int:
+    """As `answer_batch`: the answers on the earlier graph, then those on the larger alone with their missing links."""
+    values, counts, at = sheet.values, sheet.counts, 0
+    for query in range(first, len(ids)):
+        row = run(graph, program, ids[query], space)
+        list_range(space, row, 0, graph.entities)
+        if at + space.sizes[row] > len(values):
+            clear(space, row)
+            return query
+        states, listed, default = space.states[row], space.listed[row], space.defaults[row]
+        for late in range(2):
+            for place in range(space.sizes[row]):
+                state = int(states[listed[place]]) ^ default
+                if (state & 127 and not state & EARLIER) if late else state & EARLIER:
+                    values[at], counts[at] = listed[place], NEAREST - (state & 127)
+                    at += 1
+            sheet.ends[query - first, late] = at
+        clear(space, row)
     return len(ids)
 
 

@@ -16,7 +16,7 @@ from its cache (compiled on first use on a machine: some seconds).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -71,7 +71,25 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
 
     Returns the entities by query, the concepts by query, and for every concept answer its count.
     """
-    from tarbox.execution.batches import Sheet, answer_batch
+    from tarbox.execution.batches import answer_batch
+
+    return _in_batches(answer_batch, shape, ids, index)
+
+
+def split_answers(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
+    """The easy and the hard answer entities of such queries, over an index that marks held-out facts.
+
+    Easy are all answers on the earlier graph, and hard those on the larger graph alone; for every hard answer the
+    fewest held-out facts that a proof of it needs. Without held-out facts all answers are easy.
+    """
+    from tarbox.execution.batches import split_batch
+
+    return _in_batches(split_batch, shape, ids, index)
+
+
+def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
+    """What a kernel of `tarbox.execution.batches` writes for each query: two lists, and numbers for the second."""
+    from tarbox.execution.batches import Sheet
     from tarbox.execution.kernels import make_space
 
     program = link_program(shape, index)
@@ -83,7 +101,7 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     parts: list[tuple[Places, Ids, Ids]] = []
     done = 0
     while done < len(table):
-        reached = answer_batch(index.graph, program, table, done, space, sheet)
+        reached = kernel(index.graph, program, table, done, space, sheet)
         ends = sheet.ends[: reached - done].copy()
         used = int(ends[-1, 1])
         parts.append((ends, sheet.values[:used].copy(), sheet.counts[:used].copy()))

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import StoreError
 from tarbox.core.ids import Role
+from tarbox.core.locks import take_lock
 from tarbox.kb.axioms import Axiom, axiom_names, write_axiom
 from tarbox.kb.build import (
     BuildOptions,
@@ -42,7 +43,7 @@ from tarbox.kb.staged_axioms import NAMELESS
 from tarbox.kb.staging import Staging
 from tarbox.kb.store import AXIOMS, STORE_TABLES, Manifest, Store, open_store, read_manifest
 from tarbox.kb.table_changes import TOLD_TABLES, put_in, take_out, told_tables
-from tarbox.kb.writing import StoreWriter, take_lock, writing
+from tarbox.kb.writing import StoreWriter, writing
 
 _COMPUTED: Final = {"counts", AXIOMS, "annotations", "content_hash", "vocabulary_hash", "files"}
 _SHAPE: Final = {"concepts", "typings", "subsumptions"}  # what equivalent and top concepts depend on

@@ -77,6 +77,19 @@ def mint(identifier: str, base: str = URN) -> str:
     return base + quote(identifier, safe="")
 
 
+def from_cell(cell: str, base: str = URN) -> str:
+    """The term of a table's cell: an IRI in angle brackets, a quoted literal, or else an id."""
+    if cell.startswith("<") and cell.endswith(">"):
+        return cell[1:-1]
+    return cell if is_literal_text(cell) else mint(cell, base)
+
+
+def to_cell(term: str) -> str:
+    """The inverse of `from_cell`."""
+    cell = unquote(term.removeprefix(URN))
+    return cell if term.startswith(URN) and from_cell(cell) == term else to_ntriples(term)
+
+
 def valid_iri(text: str) -> bool:
     """Whether `text` can stand between angle brackets as an absolute IRI (scheme, no forbidden character)."""
     scheme, colon, _ = text.partition(":")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from tarbox.core.errors import StoreError
 from tarbox.core.ids import Role
+from tarbox.core.locks import take_lock
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
@@ -271,6 +272,8 @@ def replace_file(path: Path, content: bytes) -> None:
         os.fsync(handle.fileno())
     Path(handle.name).chmod(0o644)
     Path(handle.name).replace(path)
+    if sys.platform == "win32":  # which cannot open folders
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -278,19 +281,8 @@ def replace_file(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def take_lock(handle: IO[Any] | int) -> bool:
-    """Lock an open file until it is closed or its process dies; False where another process has it."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a disk without locks
-        pass
-    return True
-
-
 def _sync(file: Path) -> None:
-    with file.open("rb") as handle:
+    with file.open("r+b") as handle:  # Windows makes durable what is open for writing
         os.fsync(handle.fileno())
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from tarbox.core import errors
-from tarbox.core.errors import Overloaded, QueryTooLarge
+from tarbox.core.errors import MissingDependency, Overloaded, QueryTooLarge
 from tarbox.service.knowledge_base import KnowledgeBase
 
 SPARQL_MODULE: Final = "tarbox.service.sparql_process"
@@ -99,6 +99,10 @@ class BoundedEngine:
         return self._started[1]
 
     def _start(self) -> None:
+        if sys.platform == "win32":
+            raise MissingDependency(
+                "A server answers SPARQL in processes that are forked, which Windows cannot. Use Linux, macOS or WSL."
+            )
         self.close()
         source = self._kb.sparql_source()
         index = str(source) if isinstance(source, Path) else ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import socket
 import sys
@@ -59,6 +58,8 @@ def main(descriptor: int, index: str) -> None:
 
 def _reply(connection: socket.socket, engine: Engine) -> None:
     """Reads a line of JSON; writes another, and the content of the reply."""
+    import resource
+
     connection.settimeout(None)
     with connection, connection.makefile("rb") as source:
         connection.send(b"\n")  # it is taken

@@ -26,8 +26,9 @@ from torch import Tensor
 
 from tarbox.benchmark.folder import STORE, Benchmark, name_of
 from tarbox.core.errors import ConfigError
+from tarbox.core.locks import take_lock
 from tarbox.kb.store import MANIFEST, Store
-from tarbox.kb.writing import replace_file, take_lock
+from tarbox.kb.writing import replace_file
 from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, VERSION, WEIGHTS, checksums, is_run
 from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings

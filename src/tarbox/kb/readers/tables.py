@@ -24,7 +24,7 @@ from tarbox.kb.facts import NO_SPLIT, SPLITS
 from tarbox.kb.namespaces import LABEL, SUBCLASS, TYPE
 from tarbox.kb.sources import COMPRESSIONS, Source, chunks
 from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, attribute_list
-from tarbox.kb.terms import from_ntriples, is_literal_text, literal, mint, valid_iri
+from tarbox.kb.terms import from_cell, from_ntriples, literal, valid_iri
 
 TableRows = list[tuple[int, list[str]]]
 """(line, cells) of the rows of a table."""
@@ -186,7 +186,7 @@ def _piece(rows: TableRows, rejected: list[tuple[int, str]], layout: Layout, bas
     if not good:
         return Piece(NOTHING, sorted(rejected))
     columns = [pa.array(column, pa.string()) for column in zip(*good, strict=True)]
-    ids = partial(_each_distinct, convert=partial(_term, base=base))
+    ids = partial(_each_distinct, convert=partial(from_cell, base=base))
     last = columns[width - 1 - layout.has_split]
     objects = _each_distinct(last, literal) if layout.text else ids(last)
     predicate = layout.predicate
@@ -217,9 +217,3 @@ def _each_distinct(column: pa.Array, convert: Callable[[str], str]) -> pa.Array:
     """`convert` applied to every value, at the cost of the distinct ones."""
     encoded = column.dictionary_encode()
     return pa.array([convert(value) for value in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
-
-
-def _term(cell: str, base: str) -> str:
-    if cell.startswith("<") and cell.endswith(">"):
-        return cell[1:-1]
-    return cell if is_literal_text(cell) else mint(cell, base)

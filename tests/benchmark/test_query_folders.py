@@ -1,0 +1,420 @@
+"""Folders of BetaE's and Query2box's pickles: exactly the right answers, whatever relations are called; and back."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import random
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from oracle import Oracle
+from tarbox.benchmark.building import build_benchmark
+from tarbox.benchmark.exporting import export_benchmark
+from tarbox.benchmark.folder import Benchmark, open_benchmark
+from tarbox.benchmark.importing import import_folder
+from tarbox.benchmark.options import BenchmarkOptions
+from tarbox.benchmark.tables import QueryTable, parse_shape
+from tarbox.cli.main import app
+from tarbox.cli.reproduce import read_reproductions
+from tarbox.core.errors import BenchmarkError, ConfigError, SourceError
+from tarbox.evaluation.published import read_published
+from tarbox.execution.rows import decode
+from tarbox.kb.facts import SPLITS, Facts
+from tarbox.kb.terms import mint
+from tarbox.kb.vocabulary import Vocabulary
+from tarbox.models.registry import MODELS
+from tarbox.query.algebra import Direction, Entity, Query, Slot, ground, lift
+from tarbox.query.betae import STRUCTURES, UNION_FORMS, leaves, to_query
+from tarbox.query.templates import TEMPLATES
+
+SIZE = 12
+ENTITIES = [f"concept_person_{number}" for number in range(SIZE)]
+RELATIONS = ["concept:knows", "/likes/a thing", "back_reverse"]
+Triple = tuple[int, int, int]
+
+
+def names_of(convention: str) -> list[str]:
+    both = [("+{}", "-{}"), ("{}", "{}_reverse")][convention == "reverse"]
+    return [form.format(name) for name in RELATIONS for form in both]
+
+
+class Folder:
+    """A folder in BetaE's layout over a random graph, and the oracles that know its answers."""
+
+    def __init__(self, path: Path, seed: int, convention: str) -> None:
+        self.path, self.random = path, random.Random(seed)
+        path.mkdir()
+        every = sorted({self._triple() for _ in range(130)})
+        self.random.shuffle(every)
+        self.parts = {"train": every[:80], "valid": every[80:95], "test": every[95:]}
+        relations = names_of(convention)
+        self.dump("id2ent", dict(enumerate(ENTITIES)))
+        self.dump("id2rel", dict(enumerate(relations)))
+        for split, triples in self.parts.items():
+            lines = [f"{h}\t{2 * r}\t{t}\n{t}\t{2 * r + 1}\t{h}\n" for h, r, t in triples]
+            (path / f"{split}.txt").write_text("".join(lines))
+        vocabulary = Vocabulary.of([mint(name) for name in ENTITIES], (), [mint(name) for name in RELATIONS])
+        self.vocabulary = vocabulary
+        rows = [vocabulary.entities.find(mint(name)) for name in ENTITIES]
+        numbers = [vocabulary.relations.find(mint(name)) for name in RELATIONS]
+        self.oracles, held = {}, []
+        for split in SPLITS:
+            held += [(rows[h], numbers[r], rows[t]) for h, r, t in self.parts[split]]
+            self.oracles[split] = Oracle.of(Facts.of(vocabulary, held))
+
+    def _triple(self) -> Triple:
+        return (self.random.randrange(SIZE), self.random.randrange(3), self.random.randrange(SIZE))
+
+    def dump(self, name: str, content: object) -> None:
+        (self.path / f"{name}.pkl").write_bytes(pickle.dumps(content, protocol=4))
+
+    def ground(self, structure: Any) -> Any:
+        if isinstance(structure, tuple):
+            return tuple(self.ground(part) for part in structure)
+        return {"e": self.random.randrange(SIZE), "r": self.random.randrange(6), "n": -2, "u": -1}[structure]
+
+    def answers(self, split: str, structure: Any, grounding: Any) -> tuple[frozenset[int], frozenset[int]]:
+        """(easy, hard) ids of the vocabulary; of a training query all are hard."""
+        query = self.query(structure, grounding)
+        larger = self.oracles[split].entities(query)
+        if split == "train":
+            return frozenset(), larger
+        easy = self.oracles[SPLITS[SPLITS.index(split) - 1]].entities(query)
+        return easy, larger - easy
+
+    def query(self, structure: Any, grounding: Any) -> Query:
+        """Their relation 2k goes from head to tail, ours is `inverse k`; a union by De Morgan's law is a union."""
+        numbers = [number for number in leaves(grounding) if number >= 0]
+        shape, taken = lift(
+            to_query(UNION_FORMS.get(structure, structure), [str(place) for place in range(len(numbers))])
+        )
+        return ground(shape, [self._filler(slot, numbers[int(slot.name)]) for slot in taken])
+
+    def _filler(self, slot: Slot, number: int) -> Slot:
+        if slot.direction is None:
+            return replace(slot, name=mint(ENTITIES[number]))
+        way = Direction.FORWARD if number % 2 else Direction.INVERSE
+        return replace(slot, name=mint(RELATIONS[number // 2]), direction=way)
+
+    def numbers(self, ids: Iterable[int]) -> set[int]:
+        """Ids of the vocabulary as numbers of the folder."""
+        own = {mint(name): number for number, name in enumerate(ENTITIES)}
+        return {own[self.vocabulary.entities.iri(id)] for id in ids}
+
+    def fill(self, wanted: int = 6) -> None:
+        """Query files of all structures; those of valid and test have a hard answer."""
+        self.written: dict[str, dict[Any, set[Any]]] = {}
+        for split in SPLITS:
+            queries, easy, hard = defaultdict(set), defaultdict(set), defaultdict(set)
+            for structure in (*STRUCTURES.values(), *UNION_FORMS):
+                while len(queries[structure]) < wanted:
+                    grounding = self.ground(structure)
+                    known, target = self.answers(split, structure, grounding)
+                    if target:
+                        queries[structure].add(grounding)
+                        easy[grounding], hard[grounding] = self.numbers(known), self.numbers(target)
+            self.dump(f"{split}-queries", queries)
+            if split == "train":
+                self.dump("train-answers", hard)
+            else:
+                self.dump(f"{split}-easy-answers", easy)
+                self.dump(f"{split}-hard-answers", hard)
+            self.written[split] = dict(queries)
+
+
+@pytest.fixture(scope="module", params=["signs", "reverse"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    place = tmp_path_factory.mktemp(request.param) / "published"
+    folder = Folder(place, seed=len(request.param), convention=request.param)
+    folder.fill()
+    return folder
+
+
+@pytest.fixture
+def folder(made: Folder, tmp_path: Path) -> Folder:
+    """A copy, to be changed."""
+    own = copy.copy(made)
+    own.path = Path(shutil.copytree(made.path, tmp_path / "published"))
+    return own
+
+
+def found_in(benchmark: Benchmark, split: str) -> dict[Any, tuple[set[int], set[int]]]:
+    """(known, target) by query."""
+    table = benchmark.table(split)
+    queries = zip(table.texts("shape"), table.lists("slots"), strict=True)
+    decoded = [decode(parse_shape(str(shape)), row, benchmark.store.facts.vocabulary) for shape, row in queries]
+    known, target = table.lists("known"), table.lists("target")
+    return {query: (set(known[at].tolist()), set(target[at].tolist())) for at, query in enumerate(decoded)}
+
+
+def check(folder: Folder, benchmark: Benchmark) -> None:
+    for split in SPLITS:
+        expected = {
+            folder.query(structure, grounding): folder.answers(split, structure, grounding)
+            for structure, groundings in folder.written[split].items()
+            for grounding in groundings
+        }
+        assert len(expected) > 70
+        assert found_in(benchmark, split) == expected
+
+
+def test_all_structures_have_the_right_answers(folder: Folder, tmp_path: Path) -> None:
+    imported = import_folder(folder.path, tmp_path / "bench")
+    assert imported.notes == ()
+    benchmark = open_benchmark(tmp_path / "bench")
+    check(folder, benchmark)
+    table = benchmark.table("test")
+    assert set(table.texts("template")) == set(TEMPLATES)
+    missing = table.lists("missing")
+    assert (missing.sizes() == table.lists("target").sizes()).all()
+    assert missing.values.min() == 1
+    assert missing.values.max() > 1
+    assert sorted(benchmark.store.facts.vocabulary.relations) == sorted(mint(name) for name in RELATIONS)
+
+
+def test_answers_are_computed_where_none_are_given(folder: Folder, tmp_path: Path) -> None:
+    for file in folder.path.glob("*-answers.pkl"):
+        file.unlink()
+    for kind in ("ent", "rel"):
+        content = pickle.loads((folder.path / f"id2{kind}.pkl").read_bytes())
+        (folder.path / f"id2{kind}.pkl").unlink()
+        folder.dump(f"{kind}2ind", {name: number for number, name in content.items()})
+    import_folder(folder.path, tmp_path / "bench")
+    check(folder, open_benchmark(tmp_path / "bench"))
+
+
+def test_given_answers_that_are_wrong_are_told(folder: Folder, tmp_path: Path) -> None:
+    hard = pickle.loads((folder.path / "test-hard-answers.pkl").read_bytes())
+    grounding = min(folder.written["test"][STRUCTURES["2i"]])
+    hard[grounding] = set(hard[grounding]) ^ {3}
+    folder.dump("test-hard-answers", hard)
+    done = CliRunner().invoke(app, ["bench", "import", str(folder.path), "-o", str(tmp_path / "bench")])
+    assert done.exit_code == 0, done.output
+    assert "test 2i: of 1 of 6 queries the hard answers are not as given" in done.stderr
+    check(folder, open_benchmark(tmp_path / "bench"))
+
+
+def test_without_its_facts_a_folder_is_taken_at_its_word(folder: Folder, tmp_path: Path) -> None:
+    """Then training facts come from the answers of 1p, which here are all of the training graph."""
+    links = {(h, (2 * r,)): set() for h, r, _ in folder.parts["train"]}
+    for head, relation, tail in folder.parts["train"]:
+        links[head, (2 * relation,)].add(tail)
+    folder.dump("train-queries", {STRUCTURES["1p"]: set(links)})
+    folder.dump("train-answers", links)
+    for split in SPLITS:
+        (folder.path / f"{split}.txt").unlink()
+    imported = import_folder(folder.path, tmp_path / "bench")
+    assert len(imported.notes) == 2
+    benchmark = open_benchmark(tmp_path / "bench")
+    assert len(benchmark.store.facts.heads) == 80
+    assert found_in(benchmark, "test") == {
+        folder.query(structure, grounding): folder.answers("test", structure, grounding)
+        for structure, groundings in folder.written["test"].items()
+        for grounding in groundings
+    }
+    (folder.path / "test-easy-answers.pkl").unlink()
+    with pytest.raises(BenchmarkError, match=r"easy answers are not there, nor test\.txt"):
+        import_folder(folder.path, tmp_path / "other")
+
+
+def test_query2box_has_the_same_queries(folder: Folder, tmp_path: Path) -> None:
+    names = {"1c": "1p", "2c": "2p", "3c": "3p", "2i": "2i", "3i": "3i", "ci": "pi", "ic": "ip"}
+    names |= {"2u": "2u", "uc": "up"}
+    for file in ("id2ent", "id2rel"):
+        (folder.path / f"{file}.pkl").rename(folder.path / f"{file.replace('id2', 'ind2')}.pkl")
+    for split in SPLITS:
+        easy, hard = (_read(folder.path / f"{split}-{kind}.pkl") for kind in ("easy-answers", "hard-answers"))
+        hard = hard or _read(folder.path / "train-answers.pkl")
+        for name, structure in names.items():
+            keys = {key: _query2box(name, key) for key in folder.written[split][STRUCTURES[structure]]}
+            if name == "2c":  # no answers: a triple has one, and the name
+                triples = [(((*key[0], 0), "2-chain")) for key in keys.values()]
+                folder.dump(f"{split}_triples_{name}", triples)
+                continue
+            folder.dump(f"{split}_ans_{name}", {new: hard[key] | easy.get(key, set()) for key, new in keys.items()})
+            if split != "train":
+                folder.dump(f"{split}_ans_{name}_hard", {new: hard[key] for key, new in keys.items()})
+    for file in folder.path.glob("*-*.pkl"):
+        file.unlink()
+    imported = import_folder(folder.path, tmp_path / "bench")
+    assert imported.notes == ()
+    benchmark = open_benchmark(tmp_path / "bench")
+    for split in SPLITS:
+        assert found_in(benchmark, split) == {
+            folder.query(STRUCTURES[name], grounding): folder.answers(split, STRUCTURES[name], grounding)
+            for name in names.values()
+            for grounding in folder.written[split][STRUCTURES[name]]
+        }
+
+
+def _read(file: Path) -> dict[Any, set[int]]:
+    return dict(pickle.loads(file.read_bytes())) if file.exists() else {}
+
+
+def _query2box(name: str, key: Any) -> Any:
+    match name:
+        case "1c" | "2c" | "3c":
+            return (key,)
+        case "2u":
+            return key[:2]
+        case "ic" | "uc":
+            return (*key[0][:2], *key[1])
+        case _:
+            return key
+
+
+def test_betae_there_and_back_is_the_same(folder: Folder, tmp_path: Path) -> None:
+    import_folder(folder.path, tmp_path / "bench")
+    benchmark = open_benchmark(tmp_path / "bench")
+    assert export_benchmark(benchmark, tmp_path / "out", "betae") == ()
+    imported = import_folder(tmp_path / "out", tmp_path / "again")
+    assert imported.notes == ()
+    again = open_benchmark(tmp_path / "again")
+    assert again.store.manifest["content_hash"] == benchmark.store.manifest["content_hash"]
+    for split in SPLITS:
+        assert rows_of(again.table(split)) == rows_of(benchmark.table(split))
+    with pytest.raises(BenchmarkError, match="there already"):
+        export_benchmark(benchmark, tmp_path / "out", "betae")
+
+
+def rows_of(table: QueryTable) -> list[dict[str, Any]]:
+    """Without ids, which say no more than the order."""
+    rows = [{name: value for name, value in row.items() if name != "id"} for row in table.columns.to_pylist()]
+    return sorted(rows, key=str)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """A benchmark with concepts, an IRI that is no urn, and a literal among its entities."""
+    random_ = random.Random(1)
+    entities = ['"1977"', "http://example.org/a", *(mint(f"e {number}") for number in range(30))]
+    vocabulary = Vocabulary.of(entities, ["urn:C", "urn:D"], ["http://example.org/p", "urn:q"])
+    triples = {(random_.randrange(1, 32), random_.randrange(2), random_.randrange(32)) for _ in range(260)}
+    facts = Facts.of(vocabulary, triples, [(entity, entity % 2) for entity in range(1, 32)])
+    options = BenchmarkOptions(counts=(30, 20, 20), calibration=0, workers=1)
+    place = tmp_path_factory.mktemp("built") / "bench"
+    build_benchmark(facts, options, place)
+    return open_benchmark(place)
+
+
+def test_json_lines_there_and_back_are_the_same(built: Benchmark, tmp_path: Path) -> None:
+    assert export_benchmark(built, tmp_path / "out", "jsonl") == ()
+    import_folder(tmp_path / "out", tmp_path / "again")
+    again = open_benchmark(tmp_path / "again")
+    assert again.protocol == "honest"
+    assert again.manifest["excluded"] == built.manifest["excluded"]
+    assert again.store.manifest["vocabulary_hash"] == built.store.manifest["vocabulary_hash"]
+    for name in ("heads", "relations", "tails", "typed", "types"):
+        assert (getattr(again.store.facts, name) == getattr(built.store.facts, name)).all()
+    for split in SPLITS:
+        assert again.table(split).columns.equals(built.table(split).columns)
+
+
+def test_a_built_benchmark_in_betae_s_layout(built: Benchmark, tmp_path: Path) -> None:
+    """Queries about concepts have no form there; of the others facts, targets and missing links are the same."""
+    done = CliRunner().invoke(
+        app, ["bench", "export", str(built.path), "-o", str(tmp_path / "out"), "--format", "betae"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "queries with or about concepts have no form" in done.stderr
+    imported = import_folder(tmp_path / "out", tmp_path / "again")
+    assert [note for note in imported.notes if "hard" in note] == []
+    again = open_benchmark(tmp_path / "again")
+    assert list(again.store.facts.vocabulary.entities) == list(built.store.facts.vocabulary.entities)
+    for split in SPLITS[1:]:
+        rows = [row for row in rows_of(built.table(split)) if row["level"] == "entity"]
+        keys = ("template", "shape", "slots", "missing")
+        assert {str([row[key] for key in keys] + [sorted(row["target"])]) for row in rows} == {
+            str([row[key] for key in keys] + [row["target"]]) for row in rows_of(again.table(split))
+        }
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.system, ("echo code ran",))
+
+
+@pytest.mark.parametrize("content", [_Evil(), {("e", ("r",)): {_Evil()}}, {0: Entity("a")}, {0: Direction.FORWARD}])
+@pytest.mark.parametrize("file", ["test-queries", "id2ent", "test-hard-answers"])
+def test_a_malicious_pickle_is_refused_by_name(
+    content: object, file: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = Folder(tmp_path / "published", 1, "signs")
+    folder.fill(wanted=1)
+    folder.dump(file, content)
+    done = CliRunner().invoke(app, ["bench", "import", str(folder.path), "-o", str(tmp_path / "bench")])
+    assert isinstance(done.exception, SourceError)
+    assert f"{file}.pkl" in str(done.exception)
+    assert any(
+        name in str(done.exception)
+        for name in ("posix.system", "tarbox.query.algebra.Entity", "tarbox.query.algebra.Dir")
+    )
+    assert "is not let in from a pickle" in str(done.exception)
+    assert "code ran" not in capfd.readouterr().out
+    assert not (tmp_path / "bench").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("test-queries", [1], "expected a dictionary of sets"),
+        ("test-queries", {("e", ("x",)): {(0, (0,))}}, "no structure"),
+        ("test-queries", {("e", ("r",)): {(0, (0, 1))}}, "are not the 2 numbers"),
+        ("test-queries", {("e", ("r",)): {(0, (99,))}}, "no relation 99"),
+        ("test-queries", {("e", ("r", "n")): {(0, (1, -1))}}, "does not have -2"),
+        ("test-queries", {("e", ("r",)): {(0, ("a",))}}, "are not the 2 numbers"),
+        ("test-hard-answers", {(0, (0,)): {99}}, "99 is given as an answer"),
+        ("id2ent", {1: "a"}, "expected a dictionary from 0, 1, 2"),
+    ],
+)
+def test_what_is_wrong_is_said(file: str, content: object, message: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "published", 1, "signs")
+    folder.dump("test-queries", {("e", ("r",)): {(0, (0,))}})
+    folder.dump(file, content)
+    with pytest.raises((SourceError, BenchmarkError), match=message):
+        import_folder(folder.path, tmp_path / "bench")
+
+
+def test_a_folder_of_nothing_known(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="no folder of queries that tarbox knows"):
+        import_folder(tmp_path, tmp_path / "bench")
+    (tmp_path / "test.jsonl").write_text(json.dumps({"level": "entity", "query": "x", "target": ["<urn:a>"]}) + "\n")
+    with pytest.raises(BenchmarkError, match="no file of a knowledge base"):
+        import_folder(tmp_path, tmp_path / "bench")
+
+
+def test_a_published_table_is_reproduced_and_goes_on(tmp_path: Path) -> None:
+    made = Folder(tmp_path / "published", 1, "reverse")
+    made.fill(wanted=2)
+    command = ["reproduce", "fb15k-237-q2b", "--data", str(made.path), "-o", str(tmp_path), "--models", "counting"]
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert "docs/results.md has for credo: entity 33.2" in done.output
+    assert "CQD-Beam (published)" in done.output
+    results = json.loads((tmp_path / "fb15k-237-q2b" / "comparison" / "results.json").read_text())
+    assert results["published"]["rows"][0]["levels"]["entity"]["templates"]["ip"]["mrr"]["mean"] == pytest.approx(0.123)
+    (tmp_path / "published").rename(tmp_path / "elsewhere")  # what is made already needs no data
+    assert CliRunner().invoke(app, command).exit_code == 0
+
+
+def test_what_can_be_reproduced_is_listed() -> None:
+    listed = CliRunner().invoke(app, ["reproduce"]).output
+    published = read_published()
+    for name, table in read_reproductions().items():
+        assert f"{name}\n" in listed
+        assert table.get("published", "yago4") in published
+        assert set(table["documented"]) <= set(MODELS)
+    refused = {"x": "no 'x' to reproduce", "codex-m": "--data", "yago4 --data .": "lacks"}
+    for command, message in refused.items():
+        with pytest.raises(ConfigError, match=message):
+            CliRunner().invoke(app, ["reproduce", *command.split()], catch_exceptions=False)
