@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Role
-from tarbox.kb.arrays import Ids
+from tarbox.kb.arrays import Flags, Ids
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
 from tarbox.kb.reasoning.inference import infer_again
@@ -72,7 +72,11 @@ class Split:
 
 def keep_connected(facts: Facts, least: int) -> Facts:
     """The facts among entities with at least so many assertions, counted once; the others are no longer names."""
-    keep = degrees(facts) >= least
+    return keep_entities(facts, degrees(facts) >= least)
+
+
+def keep_entities(facts: Facts, keep: Flags) -> Facts:
+    """The facts among these entities [E]; the others are no longer names."""
     kept = facts.with_assertions(keep[facts.heads] & keep[facts.tails]).with_typings(keep[facts.typed])
     number = (np.cumsum(keep) - 1).astype(np.int32)
     names, called = facts.vocabulary.entities, facts.vocabulary.synonyms

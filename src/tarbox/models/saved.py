@@ -9,9 +9,11 @@
       metrics.jsonl       one line per epoch and per validation
       model.safetensors   the arrays of the model: its best weights
       last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch
+      predictor.safetensors  what `tarbox update` needs and answering never reads: embeddings, calibration
       parts/              what training has finished so far; gone when the run is complete
       store/              the training store (hard links where the disk allows): a run answers questions by itself
       curves.png          the learning curves
+      content-N/          store, model and predictor after update N, which run.json names; those above are gone then
 
 A run holds its store, so it can be moved and asked anywhere; its source it only names, by a path relative to the run
 and an absolute one. A run on a store has learnt all of its facts; one on a benchmark those of its training split. A run
@@ -44,6 +46,9 @@ VERSION: Final = 2
 RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
+PREDICTOR: Final = "predictor.safetensors"
+CONTENT: Final = "content-"
+"""How the folders begin that an updated run has its store, its model and its predictor in."""
 BENCHMARK: Final = "benchmark"
 """A kind of source, beside `tarbox.benchmark.folder.STORE`."""
 LEARNT: Final = ("train", "valid")
@@ -70,6 +75,11 @@ class SavedRun:
     @property
     def facts(self) -> Facts:
         return self.store.facts
+
+    @property
+    def content(self) -> Path:
+        """Where the store and the model are: in a folder of their own once the run was updated."""
+        return self.path / str(self.description.get("content", ""))
 
     @property
     def on_store(self) -> bool:
@@ -121,7 +131,7 @@ class SavedRun:
         """The trained model, ready to score."""
         import safetensors.numpy
 
-        kind, file = find_model(self.model_name), self.path / WEIGHTS
+        kind, file = find_model(self.model_name), self.content / WEIGHTS
         if not file.exists():
             raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
         config = read_config(kind.Config, own_settings(self.settings.get("model", {})), "model")
@@ -174,7 +184,7 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
         raise StoreMissing(f"no run at {folder}: {what_is_at(folder)}. Train one with `tarbox train BENCH -o RUN`.")
     description = _read_description(folder / RUN)
     settings = _read_settings(folder / CONFIG)
-    store = open_store(folder / STORE)
+    store = open_store(folder / str(description.get("content", "")) / STORE)
     check_vocabulary(folder, description["vocabulary_hash"], store)
     return SavedRun(folder, description, settings, store)
 

@@ -1,0 +1,280 @@
+"""A run follows its store: new facts are known, what is new is folded in, and only what is touched is predicted again.
+
+Names are matched by IRI, since ids are rows of a sorted table and move. A question is a directed relation and an
+entity; it is touched where a fact of it was added or removed between entities that were there before. Questions of new
+entities are all asked; every other question only whether it leads to a new entity (`tarbox.models.credo.candidates`).
+What was predicted and is neither touched nor known keeps its probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow.compute as pc
+import torch
+from numpy.typing import NDArray
+
+from tarbox.execution.graph import Index
+from tarbox.kb.arrays import Flags, Floats, Ids, Keys
+from tarbox.kb.closure import Hierarchy
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows, TripleKeys, contains, pair_keys
+from tarbox.kb.vocabulary import Names, Vocabulary
+from tarbox.models.complex import Complex
+from tarbox.models.credo.candidates import Scope, Totals
+from tarbox.models.credo.concepts import SetModel
+from tarbox.models.credo.evidence import Evidence
+from tarbox.models.credo.folding import Folding, Unseen
+from tarbox.models.credo.holdout import Predicted
+from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.predictor import MEASURED, FittedPredictor, draw_assertions, mean_reciprocal_rank
+from tarbox.models.credo.probabilities import FactProbabilities
+from tarbox.models.saved import sizes_of
+
+_MEASURED_AT: Final = 0.67
+"""The share of the folding after which they are."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NameMatch:
+    """The old ids of the new entities, concepts and relations, -1 for those that are new; and the new ids of the old
+    ones, -1 for those that are gone."""
+
+    entities: Ids
+    concepts: Ids
+    relations: Ids
+    entities_now: Ids
+    concepts_now: Ids
+    relations_now: Ids
+
+    @classmethod
+    def of(cls, old: Vocabulary, new: Vocabulary) -> NameMatch:
+        ways = ((old, new), (new, old))
+        found = [
+            _find(getattr(now, role), getattr(before, role))
+            for before, now in ways
+            for role in ("entities", "concepts", "relations")
+        ]
+        return cls(*found)
+
+    def directed(self) -> Ids:
+        """[2R] the old directed relation of each new one, -1 for those that are new."""
+        return _directed(self.relations)
+
+    def links(self, relations: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]) -> tuple[Flags, Keys]:
+        """(which old links have all their names still, the keys of these)"""
+        relation, head, tail = self.relations_now[relations], self.entities_now[heads], self.entities_now[tails]
+        there = (relation >= 0) & (head >= 0) & (tail >= 0)
+        return there, TripleKeys(max(len(self.entities), 1)).encode(relation[there], head[there], tail[there])
+
+    def typings(self, entities: NDArray[Any], concepts: NDArray[Any]) -> tuple[Flags, Keys]:
+        entity, concept = self.entities_now[entities], self.concepts_now[concepts]
+        there = (entity >= 0) & (concept >= 0)
+        return there, pair_keys(entity[there], concept[there], len(self.concepts))
+
+
+def _find(names: Names, among: Names) -> Ids:
+    """[names] the ids of names among others, -1 where they are not."""
+    others = among.iris.combine_chunks() if hasattr(among.iris, "combine_chunks") else among.iris
+    found = pc.fill_null(pc.index_in(names.iris, value_set=others), -1)
+    return np.asarray(found).astype(np.int32)
+
+
+def _directed(relations: Ids) -> Ids:
+    both = np.stack([2 * relations, 2 * relations + 1], axis=1)
+    both[relations < 0] = -1
+    return both.ravel()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between two stores, in the ids of the new one: keys of assertions and of typings, sorted; `added`
+    [A] are the new assertions among the facts."""
+
+    added: Flags
+    links: Keys
+    typings: Keys
+    removed: int
+
+    @classmethod
+    def of(cls, old: Facts, new: Facts, names: NameMatch) -> Changes:
+        """Of facts whose names are gone only their number is told."""
+        codec = TripleKeys(max(len(names.entities), 1))
+        before = np.sort(names.links(old.relations, old.heads, old.tails)[1])
+        now = codec.encode(new.relations, new.heads, new.tails)
+        added = ~contains(before, now)
+        types = np.sort(names.typings(old.typed, old.types)[1])
+        typed = pair_keys(new.typed, new.types, len(names.concepts))
+        return cls(
+            added,
+            np.setxor1d(before, now, assume_unique=True),
+            np.setxor1d(types, typed, assume_unique=True),
+            len(old.heads) + len(old.typed) - int((~added).sum()) - int(contains(types, typed).sum()),
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A run after an update: the model, what it keeps for the next one, and what was done. `mrr` is that of some added
+    assertions before they were known; None where there were none to rank."""
+
+    model: Credo
+    predictor: FittedPredictor
+    new_entities: int
+    gone_entities: int
+    added: int
+    removed: int
+    mrr: float | None
+
+
+def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoConfig, seed: int = 0) -> Followed:
+    """The model of the changed facts."""
+    old = model.index.facts
+    names = NameMatch.of(old.vocabulary, facts.vocabulary)
+    changes = Changes.of(old, facts, names)
+    unseen = Unseen(
+        np.append(names.entities < 0, names.concepts < 0), np.append(_directed(names.relations) < 0, [False] * 3)
+    )
+    predictor = _gather_predictor(fitted, names, config, facts, seed)
+    mrr = _fold_in(predictor, facts, changes.added, unseen, seed)
+    concepts, columns = _match_columns(fitted.concepts, names, len(old.vocabulary.relations))
+    weights = _take(_take(fitted.weights, columns).T, columns).T.copy()
+    evidence = Evidence.of(facts, (concepts, torch.from_numpy(weights)))
+    scope = _scope(model.probabilities, fitted.totals, names, changes)
+    predicted = fitted.calibration.predict(predictor.eval(), evidence, scope)
+    probabilities = _join(model.probabilities, predicted, facts, names, scope)
+    index = Index.of(facts)
+    found = Credo.of(index, probabilities, _match_sets(model.features.sets, names), model.ranking)
+    if model.subsumptions is not None:
+        found = replace(found, subsumptions=_match_subsumptions(model.subsumptions, index.instances.hierarchy, names))
+    folded = np.append(fitted.folded, True)[names.entities]
+    nodes, relations = (table.detach().numpy() for table in (predictor.nodes, predictor.relations))
+    kept = FittedPredictor(
+        nodes, relations, fitted.calibration, predicted.totals, concepts, weights, folded, fitted.mrr
+    )
+    added = int(changes.added.sum()) + len(facts.typed) - int((len(old.heads) + len(old.typed)) - changes.removed - (~changes.added).sum())
+    return Followed(
+        found, kept, int((names.entities < 0).sum()), int((names.entities_now < 0).sum()), added, changes.removed, mrr
+    )
+
+
+def _take(table: NDArray[Any], rows: Ids) -> NDArray[Any]:
+    """The given rows of a table, 0 for -1."""
+    found = table[np.maximum(rows, 0)] if len(table) else np.zeros((len(rows), *table.shape[1:]), table.dtype)
+    found[rows < 0] = 0
+    return found
+
+
+def _gather_predictor(
+    fitted: FittedPredictor, names: NameMatch, config: CredoConfig, facts: Facts, seed: int
+) -> Complex:
+    """With the embeddings of all that was there, and small random ones, as training begins with, of all that is new."""
+    first = len(names.entities_now)
+    nodes = np.append(names.entities, np.where(names.concepts < 0, -1, names.concepts + first))
+    special = len(fitted.relations) - 3 + np.arange(3)
+    ways = np.append(names.directed(), special)
+    random = np.random.default_rng(seed)
+    tables = []
+    for table, rows in ((fitted.nodes, nodes), (fitted.relations, ways)):
+        found = _take(table, rows)
+        found[rows < 0] = config.initial * random.standard_normal((int((rows < 0).sum()), table.shape[1]))
+        tables.append(found)
+    return replace(fitted, nodes=tables[0], relations=tables[1]).module(config, sizes_of(facts))
+
+
+def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, seed: int) -> float | None:
+    """Fold in; on the way the added assertions that are ranked for measurement are left out."""
+    degree = np.bincount(facts.typed, minlength=len(unseen.nodes))
+    for ends in (facts.heads, facts.tails):
+        degree += np.bincount(ends, minlength=len(unseen.nodes))
+    single = unseen.nodes & (degree <= 2)
+    usable = added & ~single[facts.heads] & ~single[facts.tails]
+    most = min(MEASURED, -(-int(usable.sum()) // 10))
+    asked = draw_assertions(facts, usable, most, seed)
+    codec = TripleKeys(max(len(facts.vocabulary.entities), 1))
+    left_out = np.sort(codec.encode(asked[1], asked[0], asked[2]))
+    kept = facts.with_assertions(~contains(left_out, codec.encode(facts.relations, facts.heads, facts.tails)))
+    folding = Folding(predictor, unseen, seed)
+    if unseen:
+        folding.fit(kept, (0.0, _MEASURED_AT))
+    mrr = mean_reciprocal_rank(predictor, facts, asked)
+    if unseen:
+        folding.fit(facts, (_MEASURED_AT, 1.0))
+    return mrr
+
+
+def _scope(before: FactProbabilities, totals: Totals, names: NameMatch, changes: Changes) -> Scope:
+    width, earlier = max(len(names.entities), 1), max(len(names.entities_now), 1)
+    new = names.entities < 0
+    relation, head, tail = TripleKeys(width).decode(changes.links)
+    between = ~new[head] & ~new[tail] & (names.relations[relation] >= 0)
+    asked = np.append(2 * relation * width + tail, (2 * relation + 1) * width + head)
+    changed = np.unique(asked[np.append(between, between)])
+    directed, near = np.divmod(totals.keys, earlier)
+    way, entity = _directed(names.relations_now)[directed], names.entities_now[near]
+    there = (way >= 0) & (entity >= 0)
+    keys = pair_keys(way[there], entity[there], width)
+    order = np.argsort(keys)
+    links, _ = _predicted_links(before, names)
+    relation, head, tail = TripleKeys(width).decode(links)
+    again = contains(changed, (2 * relation + 1) * width + head) | contains(changed, 2 * relation * width + tail)
+    typed = new.copy()
+    typed[changes.typings // max(len(names.concepts), 1)] = True
+    return Scope(new, changed, Totals(keys[order], totals.values[there][order]), np.sort(links[again]), typed)
+
+
+def _predicted_links(before: FactProbabilities, names: NameMatch) -> tuple[Keys, Floats]:
+    """(keys, probabilities) of what was predicted and has all its names still."""
+    directed = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts))
+    chosen = np.flatnonzero((directed % 2 == 1) & (before.degrees < 1))
+    there, keys = names.links(directed[chosen] // 2, before.near[chosen], before.far[chosen])
+    return keys, before.degrees[chosen[there]]
+
+
+def _join(
+    before: FactProbabilities, predicted: Predicted, facts: Facts, names: NameMatch, scope: Scope
+) -> FactProbabilities:
+    """What is predicted now, and of what was predicted before that which was not asked again and is not known."""
+    codec = TripleKeys(max(len(names.entities), 1))
+    known = np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
+    keys, degrees = _predicted_links(before, names)
+    left = ~(contains(known, keys) | contains(scope.links, keys) | contains(np.sort(predicted.links[0]), keys))
+    links = np.append(predicted.links[0], keys[left]), np.append(predicted.links[1], degrees[left])
+    entities, concepts = before.concepts.coordinates()
+    chosen = np.flatnonzero(before.concepts.values < 1)
+    there, keys = names.typings(entities[chosen], concepts[chosen])
+    left = ~scope.typed[keys // max(len(names.concepts), 1)]
+    degrees = before.concepts.values[chosen[there]][left]
+    typings = np.append(predicted.typings[0], keys[left]), np.append(predicted.typings[1], degrees)
+    return FactProbabilities.of(facts, sizes_of(facts), links, typings)
+
+
+def _match_columns(kept: Ids, names: NameMatch, relations: int) -> tuple[Ids, Ids]:
+    """(the new ids, increasing, of the concepts of a linear model, [F] the old column of each new one, -1 for new
+    relations): columns are directed relations, then concepts."""
+    now = names.concepts_now[kept]
+    order = np.argsort(now)[int((now < 0).sum()) :]
+    return now[order].astype(np.int32), np.append(names.directed(), 2 * relations + order).astype(np.int32)
+
+
+def _match_sets(sets: SetModel, names: NameMatch) -> SetModel:
+    first = len(sets.weights) - len(sets.kept)
+    kept, columns = _match_columns(sets.kept, names, first // 2)
+    return SetModel(kept, _take(sets.weights, columns)[:, columns[len(columns) - len(kept) :] - first])
+
+
+def _match_subsumptions(before: Rows, tree: Hierarchy, names: NameMatch) -> Rows:
+    """Without those that are known now."""
+    lower, upper = before.coordinates()
+    sub, above = names.concepts_now[lower], names.concepts_now[upper]
+    size = len(names.concepts)
+    known = pair_keys(*tree.ancestors.coordinates(), size)
+    keys = pair_keys(sub, above, size)
+    left = (sub >= 0) & (above >= 0) & ~contains(known, keys)
+    order = np.argsort(keys[left])
+    return Rows.of_keys(keys[left][order], size, size, before.values[left][order])

@@ -1,0 +1,130 @@
+"""A run follows a store that has changed: what `tarbox update` does, callable from Python.
+
+What is new is written to a folder of its own, and run.json, replaced last, says where: whoever opens the run meanwhile
+has the old content or the new, never both. The content before the last is removed, the last one stays for those who
+have just read where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tarbox.benchmark.folder import STORE, name_of
+from tarbox.core.config import read_config
+from tarbox.core.errors import ConfigError, StoreMissing
+from tarbox.kb.store import Store, open_store
+from tarbox.kb.writing import replace_file
+from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.predictor import open_predictor
+from tarbox.models.credo.updating import Followed, follow
+from tarbox.models.saved import CONFIG, CONTENT, PREDICTOR, RUN, WEIGHTS, SavedRun, open_run, own_settings
+from tarbox.training.run import PARTS, PROVENANCE, RunFolder, as_json, check_place, describe_source, link_store, write_tensors
+
+
+def update(
+    run: str | os.PathLike[str], kb: str | os.PathLike[str] | None = None, output: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """Have a run follow the store `kb`, which is that it was trained on where None; at `output`, or in its own place.
+    Returns what run.json says of it; nothing is written where the run has these facts already."""
+    saved = open_run(run)
+    model = _check(saved)
+    store = _find_store(saved) if kb is None else open_store(kb)
+    if output is None:
+        with RunFolder(saved.path).locked():
+            return _update(saved, model, store, saved.path)
+    check_place(Path(output))
+    return _update(saved, model, store, Path(output))
+
+
+def _check(saved: SavedRun) -> Credo:
+    """The model of a run that can follow a store."""
+    if saved.model_name != "credo":
+        raise ConfigError(f"{saved.path} is a run of {saved.model_name}: only runs of credo can be updated. Train again.")
+    if not saved.on_store:
+        raise ConfigError(
+            f"{saved.path} was trained on a benchmark, to be evaluated on what was held out. "
+            "Train on the store (`tarbox train KB -o RUN`), and update that run."
+        )
+    if (saved.path / PARTS).exists():
+        raise ConfigError(f"{saved.path} is not complete. Continue it with `tarbox train --resume -o {saved.path}`.")
+    model = saved.scorer()
+    assert isinstance(model, Credo)
+    return model
+
+
+def _find_store(saved: SavedRun) -> Store:
+    source = saved.description["source"]
+    for place in (saved.path / str(source["relative"]), Path(str(source["absolute"]))):
+        if place.is_dir():
+            return open_store(place)
+    raise StoreMissing(f"the store of {saved.path} is not at {source['absolute']}. Name it: `tarbox update RUN KB`.")
+
+
+def _update(saved: SavedRun, model: Credo, store: Store, target: Path) -> dict[str, Any]:
+    began = time.monotonic()
+    earlier = list(saved.description.get("updates", []))
+    if target == saved.path and store.manifest["content_hash"] == saved.description["content_hash"]:
+        return dict(saved.description)
+    config = read_config(CredoConfig, own_settings(saved.settings.get("model", {})), "model")
+    seed = int(saved.settings.get("seed", 0))
+    found = follow(model, open_predictor(saved), store.facts, config, seed)
+    content = f"{CONTENT}{len(earlier) + 1}" if target == saved.path else ""
+    _write(found, store, target / content)
+    description = {
+        **saved.description,
+        "vocabulary_hash": store.vocabulary_hash,
+        "content_hash": store.manifest["content_hash"],
+        "source": describe_source(store.path, None, target),
+        "content": content,
+        "updates": [*earlier, _describe(found, store, time.monotonic() - began)],
+        "held_out_mrr": None if found.predictor.mrr != found.predictor.mrr else round(found.predictor.mrr, 4),
+    }
+    if (title := name_of(store)) is not None:
+        description["title"] = title
+    if target != saved.path:
+        for name in (CONFIG, PROVENANCE):
+            shutil.copyfile(saved.path / name, target / name)
+    replace_file(target / RUN, as_json(description))
+    if target == saved.path:
+        _remove_old(target, {content, saved.content.name if saved.content != saved.path else ""})
+    return description
+
+
+def _write(found: Followed, store: Store, folder: Path) -> None:
+    shutil.rmtree(folder / STORE, ignore_errors=True)  # of an update that was killed
+    folder.mkdir(parents=True, exist_ok=True)
+    link_store(store.path, folder / STORE)
+    for name, arrays in ((PREDICTOR, found.predictor.arrays()), (WEIGHTS, found.model.arrays())):
+        write_tensors(folder / name, {key: torch.from_numpy(array) for key, array in arrays.items()}, {})
+
+
+def _describe(found: Followed, store: Store, seconds: float) -> dict[str, Any]:
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "content_hash": store.manifest["content_hash"],
+        "added": found.added,
+        "removed": found.removed,
+        "new_entities": found.new_entities,
+        "gone_entities": found.gone_entities,
+        "folded_in": round(float(found.predictor.folded.mean()), 4) if len(found.predictor.folded) else 0.0,
+        "mrr": None if found.mrr is None else round(found.mrr, 4),
+        "seconds": round(seconds, 2),
+    }
+
+
+def _remove_old(run: Path, kept: set[str]) -> None:
+    """Remove contents but for the new one and that before it."""
+    for folder in run.glob(f"{CONTENT}*"):
+        if folder.name not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
+    if "" not in kept:
+        for name in (WEIGHTS, PREDICTOR):
+            (run / name).unlink(missing_ok=True)
+        shutil.rmtree(run / STORE, ignore_errors=True)
