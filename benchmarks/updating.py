@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -169,11 +170,11 @@ def calibration_error(model: Credo, protocol: Protocol) -> dict[str, float]:
     return {"ece": found.ece, "degree": found.degree, "true": found.true, "predictions": found.n}
 
 
-def measure(kb: Path, settings: Sequence[str], asked: int, seed: int) -> dict[str, Any]:
+def measure(kb: Path, settings: Sequence[str], asked: int, seed: int, keep: Path | None) -> dict[str, Any]:
     protocol = Protocol.of(open_store(kb).facts, asked, seed)
     found: dict[str, Any] = {"kb": kb.name, "new": int(protocol.new.sum()), "asked": len(protocol.asked)}
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+        place = Path(folder) if keep is None else keep / kb.name
         few = protocol.given.with_assertions(np.random.default_rng(seed).random(len(protocol.given.heads)) >= ADDED)
         stores = {
             "given": protocol.given,
@@ -185,12 +186,17 @@ def measure(kb: Path, settings: Sequence[str], asked: int, seed: int) -> dict[st
             write_store(place / name, facts)
 
         def train(name: str) -> float:
+            spent = place / f"run-{name}.seconds"
+            if spent.exists():
+                return float(spent.read_text())
             began = time.process_time()
             config = resolve([read_recipe("credo"), read_assignments([*settings, f"seed={seed}"], "credo")], "credo")
             start(place / name, place / f"run-{name}", config)
+            spent.write_text(str(time.process_time() - began))
             return time.process_time() - began
 
         def updated(run: str, store: str) -> tuple[Credo, float]:
+            shutil.rmtree(place / f"{run}-{store}", ignore_errors=True)
             began = time.process_time()
             update(place / f"run-{run}", place / store, place / f"{run}-{store}")
             spent = time.process_time() - began
@@ -224,8 +230,18 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     for each in found:
         for name in rows:
             part = each[name]
-            print(f"{each['kb']:16}{name:14}" + "".join(f"{100 * part[key]:{7 if key == 'mrr' else 9}.1f}" for key in ("mrr", "of new", "to new")) + (f"{part['ece']:8.3f}" if "ece" in part else ""))
-        print(f"{each['kb']:16}" + ", ".join(f"{key} {each[key]:.3f} ({'<=' if key in ('ece', 'cost') else '>='} {bar})" for key, bar in BARS.items()) + f"; training {each['training']:.0f} s of processor time")
+            print(
+                f"{each['kb']:16}{name:14}"
+                + "".join(f"{100 * part[key]:{7 if key == 'mrr' else 9}.1f}" for key in ("mrr", "of new", "to new"))
+                + (f"{part['ece']:8.3f}" if "ece" in part else "")
+            )
+        print(
+            f"{each['kb']:16}"
+            + ", ".join(
+                f"{key} {each[key]:.3f} ({'<=' if key in ('ece', 'cost') else '>='} {bar})" for key, bar in BARS.items()
+            )
+            + f"; training {each['training']:.0f} s of processor time"
+        )
 
 
 def main() -> None:
@@ -234,10 +250,13 @@ def main() -> None:
     parser.add_argument("--asked", type=int, default=2000, help="how many assertions are asked for")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], dest="settings", help="a setting of training")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for stores and runs; runs that are there are not trained again"
+    )
     given = parser.parse_args()
     found = []
     for kb in given.stores:
-        found.append(measure(kb, given.settings, given.asked, given.seed))
+        found.append(measure(kb, given.settings, given.asked, given.seed, given.keep))
         print(json.dumps(found[-1]), flush=True)
     (Path(os.environ.get("OUT", ".")) / "updating.json").write_text(json.dumps(found, indent=1))
     show(found)

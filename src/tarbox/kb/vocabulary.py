@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
+import numpy as np
 import pyarrow as pa
 
 from tarbox.core.ids import Role
+from tarbox.kb.arrays import Ids
 from tarbox.kb.terms import local_name
 
 CACHED_TERMS: Final = 1 << 16
@@ -80,6 +82,13 @@ class Names:
         if len(self._found) < CACHED_TERMS:
             self._found[iri] = row
         return row
+
+    def find_all(self, names: Names) -> Ids:
+        """[names] the ids that others have here, -1 where they are not."""
+        import pyarrow.compute as pc
+
+        here = self.iris.combine_chunks() if isinstance(self.iris, pa.ChunkedArray) else self.iris
+        return np.asarray(pc.fill_null(pc.index_in(names.iris, value_set=here), -1)).astype(np.int32)
 
 
 @final

@@ -51,6 +51,10 @@ CONTENT: Final = "content-"
 """How the folders begin that an updated run has its store, its model and its predictor in."""
 BENCHMARK: Final = "benchmark"
 """A kind of source, beside `tarbox.benchmark.folder.STORE`."""
+MOST_FOLDED: Final = 0.25
+"""The share of entities folded in beyond which a run should be trained again."""
+LEAST_MRR: Final = 0.7
+"""And the least MRR of added facts, as a share of that of facts held out of training."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
 RETIRED: Final[Mapping[str, Mapping[str, Any]]] = {"model": {"project": "push"}, "hardware": {"compile": False}}
@@ -85,6 +89,19 @@ class SavedRun:
     def on_store(self) -> bool:
         """Whether the run has learnt all facts of a store: nothing was held out then."""
         return bool(self.description["source"]["kind"] == STORE)
+
+    def train_again(self) -> str | None:
+        """Why updates are no longer good enough, by what they measured (docs/updating.md); None while they are."""
+        updates = self.description.get("updates", [])
+        if not updates:
+            return None
+        own, folded = self.description.get("held_out_mrr"), float(updates[-1]["folded_in"])
+        measured = [float(each["mrr"]) for each in updates[-1:] if each["mrr"] is not None]
+        if folded > MOST_FOLDED:
+            return f"train again: {folded:.0%} of the entities were folded in, more than {MOST_FOLDED:.0%}"
+        if own and measured and measured[0] < LEAST_MRR * own:
+            return f"train again: the MRR of added facts is {measured[0] / own:.0%} of that of held-out ones"
+        return None
 
     def benchmark(self) -> Path:
         """Where the benchmark is that the run was trained on, by its relative path first; no other is accepted."""

@@ -17,25 +17,34 @@ from typing import Any
 import torch
 
 from tarbox.benchmark.folder import STORE, name_of
-from tarbox.core.config import read_config
 from tarbox.core.errors import ConfigError, StoreMissing
 from tarbox.kb.store import Store, open_store
 from tarbox.kb.writing import replace_file
-from tarbox.models.credo.model import Credo, CredoConfig
-from tarbox.models.credo.predictor import open_predictor
-from tarbox.models.credo.updating import Followed, follow
-from tarbox.models.saved import CONFIG, CONTENT, PREDICTOR, RUN, WEIGHTS, SavedRun, open_run, own_settings
-from tarbox.training.run import PARTS, PROVENANCE, RunFolder, as_json, check_place, describe_source, link_store, write_tensors
+from tarbox.models.credo.updating import Followed, follow_run
+from tarbox.models.saved import CONFIG, CONTENT, PREDICTOR, RUN, WEIGHTS, SavedRun, open_run
+from tarbox.models.scorer import Scorer
+from tarbox.training.run import (
+    PARTS,
+    PROVENANCE,
+    RunFolder,
+    as_json,
+    check_place,
+    describe_source,
+    link_store,
+    write_tensors,
+)
 
 
 def update(
     run: str | os.PathLike[str], kb: str | os.PathLike[str] | None = None, output: str | os.PathLike[str] | None = None
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Have a run follow the store `kb`, which is that it was trained on where None; at `output`, or in its own place.
-    Returns what run.json says of it; nothing is written where the run has these facts already."""
+    Returns what run.json says of the update; None where the run has these facts already: then nothing is written."""
     saved = open_run(run)
     model = _check(saved)
     store = _find_store(saved) if kb is None else open_store(kb)
+    if output is None and store.manifest["content_hash"] == saved.description["content_hash"]:
+        return None
     if output is None:
         with RunFolder(saved.path).locked():
             return _update(saved, model, store, saved.path)
@@ -43,10 +52,8 @@ def update(
     return _update(saved, model, store, Path(output))
 
 
-def _check(saved: SavedRun) -> Credo:
+def _check(saved: SavedRun) -> Scorer:
     """The model of a run that can follow a store."""
-    if saved.model_name != "credo":
-        raise ConfigError(f"{saved.path} is a run of {saved.model_name}: only runs of credo can be updated. Train again.")
     if not saved.on_store:
         raise ConfigError(
             f"{saved.path} was trained on a benchmark, to be evaluated on what was held out. "
@@ -54,9 +61,7 @@ def _check(saved: SavedRun) -> Credo:
         )
     if (saved.path / PARTS).exists():
         raise ConfigError(f"{saved.path} is not complete. Continue it with `tarbox train --resume -o {saved.path}`.")
-    model = saved.scorer()
-    assert isinstance(model, Credo)
-    return model
+    return saved.scorer()
 
 
 def _find_store(saved: SavedRun) -> Store:
@@ -67,14 +72,10 @@ def _find_store(saved: SavedRun) -> Store:
     raise StoreMissing(f"the store of {saved.path} is not at {source['absolute']}. Name it: `tarbox update RUN KB`.")
 
 
-def _update(saved: SavedRun, model: Credo, store: Store, target: Path) -> dict[str, Any]:
+def _update(saved: SavedRun, model: Scorer, store: Store, target: Path) -> dict[str, Any]:
     began = time.monotonic()
     earlier = list(saved.description.get("updates", []))
-    if target == saved.path and store.manifest["content_hash"] == saved.description["content_hash"]:
-        return dict(saved.description)
-    config = read_config(CredoConfig, own_settings(saved.settings.get("model", {})), "model")
-    seed = int(saved.settings.get("seed", 0))
-    found = follow(model, open_predictor(saved), store.facts, config, seed)
+    found = follow_run(saved, model, store.facts)
     content = f"{CONTENT}{len(earlier) + 1}" if target == saved.path else ""
     _write(found, store, target / content)
     description = {
@@ -94,7 +95,8 @@ def _update(saved: SavedRun, model: Credo, store: Store, target: Path) -> dict[s
     replace_file(target / RUN, as_json(description))
     if target == saved.path:
         _remove_old(target, {content, saved.content.name if saved.content != saved.path else ""})
-    return description
+    told: dict[str, Any] = description["updates"][-1]
+    return told
 
 
 def _write(found: Followed, store: Store, folder: Path) -> None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar, final
 
 import numpy as np
@@ -107,9 +108,15 @@ class Totals:
     def of_relation(self, directed: int, width: int) -> Floats:
         """[E], NaN where none is known."""
         found = np.full(width, np.nan, np.float32)
-        own = slice(*np.searchsorted(self.keys, [directed * width, (directed + 1) * width]))
+        own = _within(self.keys, directed, width)
         found[self.keys[own] - directed * width] = self.values[own]
         return found
+
+
+def _within(keys: Keys, number: int, width: int) -> slice:
+    """Where among sorted keys those of `number * width + ...` are."""
+    low, high = np.searchsorted(keys, [number * width, (number + 1) * width])
+    return slice(low, high)
 
 
 @final
@@ -124,6 +131,18 @@ class Scope:
     totals: Totals
     links: Keys
     typed: NDArray[np.bool_]
+
+    def again(self, directed: int) -> NDArray[np.bool_]:
+        """[E] the entities whose question by a directed relation is asked as if for the first time."""
+        found, width = self.new.copy(), len(self.new)
+        found[self.changed[_within(self.changed, directed, width)] - directed * width] = True
+        return found
+
+    def links_of(self, relation: int) -> Keys:
+        """`head * E + tail` of the links of a relation."""
+        square = len(self.new) ** 2
+        found: Keys = self.links[_within(self.links, relation, square)] - relation * square
+        return found
 
 
 @torch.no_grad()
@@ -140,7 +159,7 @@ def candidate_links(
     most = int(np.clip(_ALL // max(2 * len(evidence.facts.heads), 1), 4, _MOST))
     for relation in range(evidence.sizes.relations):
         likely = evidence.signatures.relation(2 * relation), evidence.signatures.relation(2 * relation + 1)
-        found: list[Keys] = [_of_relation(scope.links, relation, codec) if scope else np.empty(0, np.int64)]
+        found: list[Keys] = [np.empty(0, np.int64) if scope is None else scope.links_of(relation)]
         sums = []
         for directed, probable in zip((2 * relation, 2 * relation + 1), likely, strict=True):
             rows, columns, total = _ask(predictor, evidence, directed, (probable, most), scope)
@@ -155,13 +174,6 @@ def candidate_links(
         scores = _pair_scores(predictor, relation, head, tail)
         view = LinkView.of(evidence, (relation, head, tail), scores, (sums[0], sums[1]), likely)
         yield codec.encode(np.full(len(head), relation), head, tail), link_features(view)
-
-
-def _of_relation(links: Keys, relation: int, codec: TripleKeys) -> Keys:
-    """`head * E + tail` of those of one relation among sorted keys of facts."""
-    square = codec.width * codec.width
-    found: Keys = links[slice(*np.searchsorted(links, [relation * square, (relation + 1) * square]))] - relation * square
-    return found
 
 
 def _ask(
@@ -180,7 +192,7 @@ def _ask(
     parts = [(asked, pool)]
     if scope is not None:
         sums = np.where(asked, scope.totals.of_relation(directed, width), np.nan)
-        again = asked & (scope.new | np.isnan(sums) | _marked(scope.changed, directed, width))
+        again = asked & (scope.again(directed) | np.isnan(sums))
         sums[again] = np.nan
         parts = [(again, pool), (asked & ~again, Pool(0, width, np.flatnonzero(scope.new).astype(np.int32)))]
 
@@ -195,18 +207,14 @@ def _ask(
         return entities[row].astype(np.int64), pool.names(column)
 
     found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    for flags, own in parts:
-        if len(own) and flags.any():
-            entities = np.flatnonzero(flags).astype(np.int32)
-            found += _each(lambda rows, entities=entities, own=own: ask(entities[rows], own), len(entities), len(own), predictor)
+    for flags, reached in parts:
+        entities = np.flatnonzero(flags if len(reached) else flags[:0]).astype(np.int32)
+        found += _each(partial(_ask_some, ask, entities, reached), len(entities), len(reached), predictor)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([columns for _, columns in found]), sums
 
 
-def _marked(keys: Keys, directed: int, width: int) -> NDArray[np.bool_]:
-    """[E] the entities whose question by a directed relation is among sorted keys."""
-    found = np.zeros(width, np.bool_)
-    found[keys[slice(*np.searchsorted(keys, [directed * width, (directed + 1) * width]))] - directed * width] = True
-    return found
+def _ask_some(ask: Callable[[Ids, Pool], T], entities: Ids, pool: Pool, rows: slice) -> T:
+    return ask(entities[rows], pool)
 
 
 def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) -> Iterator[T]:

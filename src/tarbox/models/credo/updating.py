@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
-import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
+from tarbox.core.config import read_config
+from tarbox.core.errors import ConfigError
 from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Flags, Floats, Ids, Keys
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, TripleKeys, contains, pair_keys
-from tarbox.kb.vocabulary import Names, Vocabulary
+from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Scope, Totals
 from tarbox.models.credo.concepts import SetModel
@@ -29,9 +30,16 @@ from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.folding import Folding, Unseen
 from tarbox.models.credo.holdout import Predicted
 from tarbox.models.credo.model import Credo, CredoConfig
-from tarbox.models.credo.predictor import MEASURED, FittedPredictor, draw_assertions, mean_reciprocal_rank
+from tarbox.models.credo.predictor import (
+    MEASURED,
+    FittedPredictor,
+    draw_assertions,
+    mean_reciprocal_rank,
+    open_predictor,
+)
 from tarbox.models.credo.probabilities import FactProbabilities
-from tarbox.models.saved import sizes_of
+from tarbox.models.saved import SavedRun, own_settings, sizes_of
+from tarbox.models.scorer import Scorer
 
 _MEASURED_AT: Final = 0.67
 """The share of the folding after which they are."""
@@ -54,15 +62,11 @@ class NameMatch:
     def of(cls, old: Vocabulary, new: Vocabulary) -> NameMatch:
         ways = ((old, new), (new, old))
         found = [
-            _find(getattr(now, role), getattr(before, role))
+            getattr(before, role).find_all(getattr(now, role))
             for before, now in ways
             for role in ("entities", "concepts", "relations")
         ]
         return cls(*found)
-
-    def directed(self) -> Ids:
-        """[2R] the old directed relation of each new one, -1 for those that are new."""
-        return _directed(self.relations)
 
     def links(self, relations: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]) -> tuple[Flags, Keys]:
         """(which old links have all their names still, the keys of these)"""
@@ -76,14 +80,8 @@ class NameMatch:
         return there, pair_keys(entity[there], concept[there], len(self.concepts))
 
 
-def _find(names: Names, among: Names) -> Ids:
-    """[names] the ids of names among others, -1 where they are not."""
-    others = among.iris.combine_chunks() if hasattr(among.iris, "combine_chunks") else among.iris
-    found = pc.fill_null(pc.index_in(names.iris, value_set=others), -1)
-    return np.asarray(found).astype(np.int32)
-
-
 def _directed(relations: Ids) -> Ids:
+    """[2N] of relations their two directions, -1 for -1."""
     both = np.stack([2 * relations, 2 * relations + 1], axis=1)
     both[relations < 0] = -1
     return both.ravel()
@@ -132,6 +130,16 @@ class Followed:
     mrr: float | None
 
 
+def follow_run(saved: SavedRun, model: Scorer, facts: Facts) -> Followed:
+    """A run, whose model this is, follows other facts than it has learnt. Raises `ConfigError` where it cannot."""
+    if not isinstance(model, Credo):
+        raise ConfigError(
+            f"{saved.path} is a run of {saved.model_name}: only runs of credo take new facts. Train again."
+        )
+    config = read_config(CredoConfig, own_settings(saved.settings.get("model", {})), "model")
+    return follow(model, open_predictor(saved), facts, config, int(saved.settings.get("seed", 0)))
+
+
 def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoConfig, seed: int = 0) -> Followed:
     """The model of the changed facts."""
     old = model.index.facts
@@ -157,7 +165,11 @@ def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoCon
     kept = FittedPredictor(
         nodes, relations, fitted.calibration, predicted.totals, concepts, weights, folded, fitted.mrr
     )
-    added = int(changes.added.sum()) + len(facts.typed) - int((len(old.heads) + len(old.typed)) - changes.removed - (~changes.added).sum())
+    added = (
+        int(changes.added.sum())
+        + len(facts.typed)
+        - int((len(old.heads) + len(old.typed)) - changes.removed - (~changes.added).sum())
+    )
     return Followed(
         found, kept, int((names.entities < 0).sum()), int((names.entities_now < 0).sum()), added, changes.removed, mrr
     )
@@ -177,10 +189,10 @@ def _gather_predictor(
     first = len(names.entities_now)
     nodes = np.append(names.entities, np.where(names.concepts < 0, -1, names.concepts + first))
     special = len(fitted.relations) - 3 + np.arange(3)
-    ways = np.append(names.directed(), special)
+    ways = np.append(_directed(names.relations), special)
     random = np.random.default_rng(seed)
     tables = []
-    for table, rows in ((fitted.nodes, nodes), (fitted.relations, ways)):
+    for table, rows in ((fitted.nodes, nodes.astype(np.int32)), (fitted.relations, ways.astype(np.int32))):
         found = _take(table, rows)
         found[rows < 0] = config.initial * random.standard_normal((int((rows < 0).sum()), table.shape[1]))
         tables.append(found)
@@ -259,7 +271,7 @@ def _match_columns(kept: Ids, names: NameMatch, relations: int) -> tuple[Ids, Id
     relations): columns are directed relations, then concepts."""
     now = names.concepts_now[kept]
     order = np.argsort(now)[int((now < 0).sum()) :]
-    return now[order].astype(np.int32), np.append(names.directed(), 2 * relations + order).astype(np.int32)
+    return now[order].astype(np.int32), np.append(_directed(names.relations), 2 * relations + order).astype(np.int32)
 
 
 def _match_sets(sets: SetModel, names: NameMatch) -> SetModel:
