@@ -134,7 +134,12 @@ def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[K
     seconds = time.monotonic() - began
     saved = open_run(folder / "run")
     config = read_config(CredoConfig, own_settings(saved.settings["model"]), "model")
-    return KnowledgeBase(saved.facts, store=saved.store), saved.scorer(), open_predictor(saved).module(config, sizes_of(saved.facts)), seconds
+    return (
+        KnowledgeBase(saved.facts, store=saved.store),
+        saved.scorer(),
+        open_predictor(saved).module(config, sizes_of(saved.facts)),
+        seconds,
+    )
 
 
 def best_pairs(facts: Facts, relation: int, score: Callable[[Keys, Keys], Doubles]) -> Keys:

@@ -137,7 +137,8 @@ def test_an_update_in_place_keeps_the_content_before_it(run: Path, store: Path, 
     first = open_run(place)
     assert update(place, store) is not None
     second = open_run(place)
-    assert first.scorer() and second.scorer()  # whoever had opened it before still can
+    for opened in (first, second):  # whoever had opened it before still can
+        assert isinstance(opened.scorer(), Credo)
     assert second.facts.counts() != first.facts.counts()
     assert update(place, store) is None
     assert update(place, run.with_name("less")) is not None

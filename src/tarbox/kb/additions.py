@@ -69,7 +69,7 @@ def _join_names(*parts: Facts) -> tuple[Vocabulary, list[Facts]]:
         [_move_synonyms(part.vocabulary.synonyms, own) for part, own in zip(parts, ids, strict=True)]
     )
     called = synonyms.group_by(synonyms.column_names, use_threads=False).aggregate([])
-    vocabulary = Vocabulary(*(names[role] for role in (Role.ENTITY, Role.CONCEPT, Role.RELATION)), called)
+    vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], called)
     return vocabulary, [_move(part, own, vocabulary) for part, own in zip(parts, ids, strict=True)]
 
 

@@ -55,6 +55,8 @@ MOST_FOLDED: Final = 0.25
 """The share of entities folded in beyond which a run should be trained again."""
 LEAST_MRR: Final = 0.7
 """And the least MRR of added facts, as a share of that of facts held out of training."""
+FEWEST_MEASURED: Final = 50
+"""That is not judged by fewer facts."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
 RETIRED: Final[Mapping[str, Mapping[str, Any]]] = {"model": {"project": "push"}, "hardware": {"compile": False}}
@@ -96,11 +98,12 @@ class SavedRun:
         if not updates:
             return None
         own, folded = self.description.get("held_out_mrr"), float(updates[-1]["folded_in"])
-        measured = [float(each["mrr"]) for each in updates[-1:] if each["mrr"] is not None]
+        measured = sum(each["measured"] for each in updates)
+        mrr = sum(each["measured"] * (each["mrr"] or 0.0) for each in updates) / max(measured, 1)
         if folded > MOST_FOLDED:
             return f"train again: {folded:.0%} of the entities were folded in, more than {MOST_FOLDED:.0%}"
-        if own and measured and measured[0] < LEAST_MRR * own:
-            return f"train again: the MRR of added facts is {measured[0] / own:.0%} of that of held-out ones"
+        if own and measured >= FEWEST_MEASURED and mrr < LEAST_MRR * own:
+            return f"train again: the MRR of added facts is {mrr / own:.0%} of that of held-out ones"
         return None
 
     def benchmark(self) -> Path:

@@ -111,12 +111,13 @@ def _describe(found: Followed, store: Store, seconds: float) -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "content_hash": store.manifest["content_hash"],
-        "added": found.added,
-        "removed": found.removed,
-        "new_entities": found.new_entities,
-        "gone_entities": found.gone_entities,
+        "added": found.changes.added,
+        "removed": found.changes.removed,
+        "new_entities": int((found.names.entities < 0).sum()),
+        "gone_entities": int((found.names.entities_now < 0).sum()),
         "folded_in": round(float(found.predictor.folded.mean()), 4) if len(found.predictor.folded) else 0.0,
         "mrr": None if found.mrr is None else round(found.mrr, 4),
+        "measured": found.measured,
         "seconds": round(seconds, 2),
     }
 

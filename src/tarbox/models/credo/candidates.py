@@ -124,24 +124,17 @@ def _within(keys: Keys, number: int, width: int) -> slice:
 class Scope:
     """What is asked after a change. All questions of `new` entities [E], and those whose facts have `changed` (keys as
     of `Totals`, sorted), are asked as if for the first time; every other one, whose total is known, only whether it
-    leads to a new entity. `links` were predicted before and get new features; `typed` [E] are asked for concepts."""
+    leads to a new entity. `typed` [E] are asked for concepts."""
 
     new: NDArray[np.bool_]
     changed: Keys
     totals: Totals
-    links: Keys
     typed: NDArray[np.bool_]
 
     def again(self, directed: int) -> NDArray[np.bool_]:
         """[E] the entities whose question by a directed relation is asked as if for the first time."""
         found, width = self.new.copy(), len(self.new)
         found[self.changed[_within(self.changed, directed, width)] - directed * width] = True
-        return found
-
-    def links_of(self, relation: int) -> Keys:
-        """`head * E + tail` of the links of a relation."""
-        square = len(self.new) ** 2
-        found: Keys = self.links[_within(self.links, relation, square)] - relation * square
         return found
 
 
@@ -159,7 +152,7 @@ def candidate_links(
     most = int(np.clip(_ALL // max(2 * len(evidence.facts.heads), 1), 4, _MOST))
     for relation in range(evidence.sizes.relations):
         likely = evidence.signatures.relation(2 * relation), evidence.signatures.relation(2 * relation + 1)
-        found: list[Keys] = [np.empty(0, np.int64) if scope is None else scope.links_of(relation)]
+        found: list[Keys] = [np.empty(0, np.int64)]
         sums = []
         for directed, probable in zip((2 * relation, 2 * relation + 1), likely, strict=True):
             rows, columns, total = _ask(predictor, evidence, directed, (probable, most), scope)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -40,9 +39,6 @@ class Unseen:
     nodes: Flags
     relations: Flags
 
-    def __bool__(self) -> bool:
-        return bool(self.nodes.any() or self.relations.any())
-
     def touch(self, links_L3: NDArray[Any]) -> Flags:
         """[L] which links have an end or a relation among them."""
         relation, near, far = links_L3.T
@@ -65,7 +61,7 @@ class Folding:
         """Epochs over the links of these facts that touch what is unseen; `span` is which share of all of them."""
         predictor = self._predictor
         sources = link_sources(facts, predictor.config.candidates, predictor.nodes.device, self._unseen.touch)
-        if not sources:
+        if not sources:  # nothing is unseen
             return
         tables = [predictor.nodes, predictor.relations]
         portions = Portions(sources, BatchConfig(size=_BATCH), predictor.nodes.device)

@@ -21,7 +21,7 @@ from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
     FittedPredictor,
-    draw_assertions,
+    draw,
     mean_reciprocal_rank,
     predictor_config,
 )
@@ -65,7 +65,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     context.fit(blind, kept(), Stage("blind", further, predictor, (turn, 1.0)))
     context.begin(next(parts))
     calibration, probabilities = fit_calibration(blind.eval(), Evidence.of(facts.kept), facts, context.seed)
-    mrr = mean_reciprocal_rank(blind, data.facts, draw_assertions(data.facts, facts.lost(), MEASURED, context.seed))
+    mrr = mean_reciprocal_rank(blind, data.facts, draw(facts.lost(), MEASURED, context.seed))
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)

@@ -25,9 +25,6 @@ from tarbox.models.credo.model import CredoConfig
 from tarbox.models.credo.network import Network
 from tarbox.models.saved import PREDICTOR, SavedRun
 
-Assertions = tuple[Ids, Ids, Ids]
-"""Heads, relations, tails."""
-
 MEASURED: Final = 400
 """Assertions, at most, that an MRR is measured on."""
 _RANKED_AT_ONCE: Final = 256
@@ -114,39 +111,30 @@ def predictor_config(config: CredoConfig) -> ComplexConfig:
 
 
 @torch.no_grad()
-def rank_links(predictor: Complex, facts: Facts, asked: Assertions) -> NDArray[np.float64]:
-    """[2N] the ranks of the tails of assertions seen from the heads, then of the heads seen from the tails, by score
-    among all entities that no fact has there; ties count half."""
-    width = max(len(facts.vocabulary.entities), 1)
+def mean_reciprocal_rank(predictor: Complex, facts: Facts, asked: Flags) -> float | None:
+    """Of the asked assertions [A], of the tails seen from the heads and the reverse, by score among all entities that
+    no fact has there; ties count half. None of none."""
+    width, found = max(len(facts.vocabulary.entities), 1), []
     codec = TripleKeys(width)
-    heads, relations, tails = (column.astype(np.int64) for column in (facts.heads, facts.relations, facts.tails))
-    known = np.sort(
-        np.concatenate([codec.encode(2 * relations + 1, heads, tails), codec.encode(2 * relations, tails, heads)])
-    )
-    head, relation, tail = (column.astype(np.int64) for column in asked)
-    ways, near, far = np.append(2 * relation + 1, 2 * relation), np.append(head, tail), np.append(tail, head)
-    found = [np.empty(0)]
-    for start in range(0, len(ways), _RANKED_AT_ONCE):
-        own = slice(start, start + _RANKED_AT_ONCE)
-        way, origin, goal = (torch.from_numpy(column[own]).to(predictor.nodes.device) for column in (ways, near, far))
-        scores = predictor.scores(predictor.questions(way, origin), predictor.places.entities).float()
-        goals = scores.gather(1, goal[:, None])
-        first = codec.encode(ways[own], near[own], np.zeros(len(way), np.int64))
-        low, high = np.searchsorted(known, first), np.searchsorted(known, first + width)
-        row, places = ranges(low, high - low)
-        scores[torch.from_numpy(row), torch.from_numpy(known[places] % width)] = -torch.inf
-        better, equal = (scores > goals).sum(1), (scores == goals).sum(1)
-        found.append((1 + better + equal / 2).cpu().numpy().astype(np.float64))
-    return np.concatenate(found)
+    ways = (2 * facts.relations + 1, facts.heads, facts.tails), (2 * facts.relations, facts.tails, facts.heads)
+    for way in ways:
+        known = np.sort(codec.encode(*way))
+        columns = [column[asked].astype(np.int64) for column in way]
+        for start in range(0, len(columns[0]), _RANKED_AT_ONCE):
+            own = [column[start : start + _RANKED_AT_ONCE] for column in columns]
+            directed, near, goal = (torch.from_numpy(column).to(predictor.nodes.device) for column in own)
+            scores = predictor.scores(predictor.questions(directed, near), predictor.places.entities).float()
+            goals = scores.gather(1, goal[:, None])
+            first = codec.encode(own[0], own[1], np.zeros(len(near), np.int64))
+            low, high = np.searchsorted(known, first), np.searchsorted(known, first + width)
+            row, places = ranges(low, high - low)
+            scores[torch.from_numpy(row), torch.from_numpy(known[places] % width)] = -torch.inf
+            found.append(1 / (1 + (scores > goals).sum(1) + (scores == goals).sum(1) / 2))
+    return float(torch.cat(found).mean()) if found else None
 
 
-def mean_reciprocal_rank(predictor: Complex, facts: Facts, asked: Assertions) -> float | None:
-    """Of assertions, both ways; None of none."""
-    ranks = rank_links(predictor, facts, asked)
-    return float((1 / ranks).mean()) if len(ranks) else None
-
-
-def draw_assertions(facts: Facts, flags: Flags, most: int, seed: int) -> Assertions:
-    """At most so many of the flagged assertions [A], drawn evenly."""
-    chosen = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(flags))[:most]
-    return facts.heads[chosen], facts.relations[chosen], facts.tails[chosen]
+def draw(flags: Flags, most: int, seed: int) -> Flags:
+    """At most so many of those flagged, evenly."""
+    found = np.zeros(len(flags), np.bool_)
+    found[np.random.default_rng([seed, 5]).permutation(np.flatnonzero(flags))[:most]] = True
+    return found

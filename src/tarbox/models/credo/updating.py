@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from tarbox.core.config import read_config
 from tarbox.core.errors import ConfigError
+from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Flags, Floats, Ids, Keys
+from tarbox.kb.arrays import Flags, Ids, Keys
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import Rows, TripleKeys, contains, pair_keys
+from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Scope, Totals
@@ -33,7 +34,7 @@ from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
     FittedPredictor,
-    draw_assertions,
+    draw,
     mean_reciprocal_rank,
     open_predictor,
 )
@@ -41,6 +42,7 @@ from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import SavedRun, own_settings, sizes_of
 from tarbox.models.scorer import Scorer
 
+_ROLES: Final = (Role.ENTITY, Role.CONCEPT, Role.RELATION)
 _MEASURED_AT: Final = 0.67
 """The share of the folding after which they are."""
 
@@ -60,28 +62,29 @@ class NameMatch:
 
     @classmethod
     def of(cls, old: Vocabulary, new: Vocabulary) -> NameMatch:
-        ways = ((old, new), (new, old))
-        found = [
-            getattr(before, role).find_all(getattr(now, role))
-            for before, now in ways
-            for role in ("entities", "concepts", "relations")
-        ]
-        return cls(*found)
+        pairs = [(one.names(role), other.names(role)) for one, other in ((old, new), (new, old)) for role in _ROLES]
+        return cls(*(one.find_all(other) for one, other in pairs))
 
-    def links(self, relations: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]) -> tuple[Flags, Keys]:
-        """(which old links have all their names still, the keys of these)"""
+    def unseen(self) -> Unseen:
+        return Unseen(
+            np.append(self.entities < 0, self.concepts < 0), np.append(_directed(self.relations) < 0, [False] * 3)
+        )
+
+    def links(self, relations: Ids | Keys, heads: Ids, tails: Ids) -> tuple[Flags, Keys]:
+        """(which old links have all their names still, the new keys of these)"""
         relation, head, tail = self.relations_now[relations], self.entities_now[heads], self.entities_now[tails]
         there = (relation >= 0) & (head >= 0) & (tail >= 0)
         return there, TripleKeys(max(len(self.entities), 1)).encode(relation[there], head[there], tail[there])
 
-    def typings(self, entities: NDArray[Any], concepts: NDArray[Any]) -> tuple[Flags, Keys]:
+    def typings(self, entities: Ids, concepts: Ids) -> tuple[Flags, Keys]:
+        """The same of typings."""
         entity, concept = self.entities_now[entities], self.concepts_now[concepts]
         there = (entity >= 0) & (concept >= 0)
         return there, pair_keys(entity[there], concept[there], len(self.concepts))
 
 
 def _directed(relations: Ids) -> Ids:
-    """[2N] of relations their two directions, -1 for -1."""
+    """[2N] the two directions of relations, -1 for -1."""
     both = np.stack([2 * relations, 2 * relations + 1], axis=1)
     both[relations < 0] = -1
     return both.ravel()
@@ -90,44 +93,40 @@ def _directed(relations: Ids) -> Ids:
 @final
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two stores, in the ids of the new one: keys of assertions and of typings, sorted; `added`
-    [A] are the new assertions among the facts."""
+    """What differs between two stores, in the ids of the new one: keys of `links` and `typings` that one of them has;
+    `new_links` [A] are the assertions that were added; how many facts were added and removed."""
 
-    added: Flags
     links: Keys
     typings: Keys
+    new_links: Flags
+    added: int
     removed: int
 
     @classmethod
     def of(cls, old: Facts, new: Facts, names: NameMatch) -> Changes:
-        """Of facts whose names are gone only their number is told."""
-        codec = TripleKeys(max(len(names.entities), 1))
         before = np.sort(names.links(old.relations, old.heads, old.tails)[1])
-        now = codec.encode(new.relations, new.heads, new.tails)
-        added = ~contains(before, now)
+        now = TripleKeys(max(len(names.entities), 1)).encode(new.relations, new.heads, new.tails)
         types = np.sort(names.typings(old.typed, old.types)[1])
         typed = pair_keys(new.typed, new.types, len(names.concepts))
-        return cls(
-            added,
-            np.setxor1d(before, now, assume_unique=True),
-            np.setxor1d(types, typed, assume_unique=True),
-            len(old.heads) + len(old.typed) - int((~added).sum()) - int(contains(types, typed).sum()),
-        )
+        added = ~contains(before, now)
+        kept = len(now) - int(added.sum()) + int(contains(types, typed).sum())
+        links, typings = (np.setxor1d(*pair, assume_unique=True) for pair in ((before, now), (types, typed)))
+        more, less = len(now) + len(typed) - kept, len(old.heads) + len(old.typed) - kept
+        return cls(links, typings, added, more, less)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A run after an update: the model, what it keeps for the next one, and what was done. `mrr` is that of some added
-    assertions before they were known; None where there were none to rank."""
+    """A run after an update: the model, what it keeps for the next one, and what has changed. `mrr` is that of
+    `measured` added assertions before they were known; None where there were none to rank."""
 
     model: Credo
     predictor: FittedPredictor
-    new_entities: int
-    gone_entities: int
-    added: int
-    removed: int
+    names: NameMatch
+    changes: Changes
     mrr: float | None
+    measured: int
 
 
 def follow_run(saved: SavedRun, model: Scorer, facts: Facts) -> Followed:
@@ -145,34 +144,21 @@ def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoCon
     old = model.index.facts
     names = NameMatch.of(old.vocabulary, facts.vocabulary)
     changes = Changes.of(old, facts, names)
-    unseen = Unseen(
-        np.append(names.entities < 0, names.concepts < 0), np.append(_directed(names.relations) < 0, [False] * 3)
-    )
     predictor = _gather_predictor(fitted, names, config, facts, seed)
-    mrr = _fold_in(predictor, facts, changes.added, unseen, seed)
+    mrr, measured = _fold_in(predictor, facts, changes.new_links, names.unseen(), seed)
     concepts, columns = _match_columns(fitted.concepts, names, len(old.vocabulary.relations))
     weights = _take(_take(fitted.weights, columns).T, columns).T.copy()
     evidence = Evidence.of(facts, (concepts, torch.from_numpy(weights)))
-    scope = _scope(model.probabilities, fitted.totals, names, changes)
+    scope = _scope(fitted.totals, names, changes)
     predicted = fitted.calibration.predict(predictor.eval(), evidence, scope)
     probabilities = _join(model.probabilities, predicted, facts, names, scope)
     index = Index.of(facts)
     found = Credo.of(index, probabilities, _match_sets(model.features.sets, names), model.ranking)
     if model.subsumptions is not None:
         found = replace(found, subsumptions=_match_subsumptions(model.subsumptions, index.instances.hierarchy, names))
-    folded = np.append(fitted.folded, True)[names.entities]
-    nodes, relations = (table.detach().numpy() for table in (predictor.nodes, predictor.relations))
-    kept = FittedPredictor(
-        nodes, relations, fitted.calibration, predicted.totals, concepts, weights, folded, fitted.mrr
-    )
-    added = (
-        int(changes.added.sum())
-        + len(facts.typed)
-        - int((len(old.heads) + len(old.typed)) - changes.removed - (~changes.added).sum())
-    )
-    return Followed(
-        found, kept, int((names.entities < 0).sum()), int((names.entities_now < 0).sum()), added, changes.removed, mrr
-    )
+    kept = FittedPredictor.of(predictor, fitted.calibration, evidence, predicted.totals, fitted.mrr)
+    kept = replace(kept, folded=np.append(fitted.folded, True)[names.entities])
+    return Followed(found, kept, names, changes, mrr, measured)
 
 
 def _take(table: NDArray[Any], rows: Ids) -> NDArray[Any]:
@@ -199,64 +185,47 @@ def _gather_predictor(
     return replace(fitted, nodes=tables[0], relations=tables[1]).module(config, sizes_of(facts))
 
 
-def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, seed: int) -> float | None:
-    """Fold in; on the way the added assertions that are ranked for measurement are left out."""
-    degree = np.bincount(facts.typed, minlength=len(unseen.nodes))
-    for ends in (facts.heads, facts.tails):
-        degree += np.bincount(ends, minlength=len(unseen.nodes))
-    single = unseen.nodes & (degree <= 2)
-    usable = added & ~single[facts.heads] & ~single[facts.tails]
-    most = min(MEASURED, -(-int(usable.sum()) // 10))
-    asked = draw_assertions(facts, usable, most, seed)
-    codec = TripleKeys(max(len(facts.vocabulary.entities), 1))
-    left_out = np.sort(codec.encode(asked[1], asked[0], asked[2]))
-    kept = facts.with_assertions(~contains(left_out, codec.encode(facts.relations, facts.heads, facts.tails)))
+def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, seed: int) -> tuple[float | None, int]:
+    """Fold in. For most of the way a tenth of the added assertions is left out: (their MRR, how many they are)."""
+    size = len(unseen.nodes)
+    degree = sum(np.bincount(ends, minlength=size) for ends in (facts.heads, facts.tails, facts.typed))
+    alone = unseen.nodes & (degree <= 2)
+    usable = added & ~alone[facts.heads] & ~alone[facts.tails]
+    chosen = draw(usable, min(MEASURED, -(-int(usable.sum()) // 10)), seed)
     folding = Folding(predictor, unseen, seed)
-    if unseen:
-        folding.fit(kept, (0.0, _MEASURED_AT))
-    mrr = mean_reciprocal_rank(predictor, facts, asked)
-    if unseen:
-        folding.fit(facts, (_MEASURED_AT, 1.0))
-    return mrr
+    folding.fit(facts.with_assertions(~chosen), (0.0, _MEASURED_AT))
+    mrr = mean_reciprocal_rank(predictor, facts, chosen)
+    folding.fit(facts, (_MEASURED_AT, 1.0))
+    return mrr, int(chosen.sum())
 
 
-def _scope(before: FactProbabilities, totals: Totals, names: NameMatch, changes: Changes) -> Scope:
-    width, earlier = max(len(names.entities), 1), max(len(names.entities_now), 1)
-    new = names.entities < 0
+def _scope(totals: Totals, names: NameMatch, changes: Changes) -> Scope:
+    width, earlier, new = max(len(names.entities), 1), max(len(names.entities_now), 1), names.entities < 0
     relation, head, tail = TripleKeys(width).decode(changes.links)
     between = ~new[head] & ~new[tail] & (names.relations[relation] >= 0)
-    asked = np.append(2 * relation * width + tail, (2 * relation + 1) * width + head)
-    changed = np.unique(asked[np.append(between, between)])
+    asked = np.append(pair_keys(2 * relation, tail, width), pair_keys(2 * relation + 1, head, width))
     directed, near = np.divmod(totals.keys, earlier)
     way, entity = _directed(names.relations_now)[directed], names.entities_now[near]
     there = (way >= 0) & (entity >= 0)
     keys = pair_keys(way[there], entity[there], width)
     order = np.argsort(keys)
-    links, _ = _predicted_links(before, names)
-    relation, head, tail = TripleKeys(width).decode(links)
-    again = contains(changed, (2 * relation + 1) * width + head) | contains(changed, 2 * relation * width + tail)
     typed = new.copy()
     typed[changes.typings // max(len(names.concepts), 1)] = True
-    return Scope(new, changed, Totals(keys[order], totals.values[there][order]), np.sort(links[again]), typed)
-
-
-def _predicted_links(before: FactProbabilities, names: NameMatch) -> tuple[Keys, Floats]:
-    """(keys, probabilities) of what was predicted and has all its names still."""
-    directed = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts))
-    chosen = np.flatnonzero((directed % 2 == 1) & (before.degrees < 1))
-    there, keys = names.links(directed[chosen] // 2, before.near[chosen], before.far[chosen])
-    return keys, before.degrees[chosen[there]]
+    moved = Totals(keys[order], totals.values[there][order])
+    return Scope(new, distinct(asked[np.append(between, between)]), moved, typed)
 
 
 def _join(
     before: FactProbabilities, predicted: Predicted, facts: Facts, names: NameMatch, scope: Scope
 ) -> FactProbabilities:
-    """What is predicted now, and of what was predicted before that which was not asked again and is not known."""
-    codec = TripleKeys(max(len(names.entities), 1))
-    known = np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
-    keys, degrees = _predicted_links(before, names)
-    left = ~(contains(known, keys) | contains(scope.links, keys) | contains(np.sort(predicted.links[0]), keys))
-    links = np.append(predicted.links[0], keys[left]), np.append(predicted.links[1], degrees[left])
+    """What is predicted now, and of what was predicted before that which is neither predicted anew nor known."""
+    directed = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts))
+    chosen = np.flatnonzero((directed % 2 == 1) & (before.degrees < 1))
+    there, keys = names.links(directed[chosen] // 2, before.near[chosen], before.far[chosen])
+    known = TripleKeys(max(len(names.entities), 1)).encode(facts.relations, facts.heads, facts.tails)
+    left = ~contains(np.sort(np.append(known, predicted.links[0])), keys)
+    degrees = before.degrees[chosen[there]][left]
+    links = np.append(predicted.links[0], keys[left]), np.append(predicted.links[1], degrees)
     entities, concepts = before.concepts.coordinates()
     chosen = np.flatnonzero(before.concepts.values < 1)
     there, keys = names.typings(entities[chosen], concepts[chosen])
