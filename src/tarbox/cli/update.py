@@ -82,5 +82,5 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     yield f"updates {len(updates)}, the last at {updates[-1]['at']}; {told['folded_in']:.1%} of the entities folded in"
     if updates[-1]["mrr"] is not None and told["held_out_mrr"] is not None:
         measured, own = updates[-1]["mrr"], told["held_out_mrr"]
-        yield f"MRR     {100 * measured:.1f} of facts before they were added, {100 * own:.1f} of facts held out of training"
+        yield f"MRR     {100 * measured:.1f} of facts before they were added, {100 * own:.1f} of those held out in training"
     yield f"verdict {told['train_again'] or 'good enough'}"

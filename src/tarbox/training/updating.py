@@ -111,7 +111,7 @@ def _describe(found: Followed, store: Store, seconds: float) -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "content_hash": store.manifest["content_hash"],
-        "added": found.changes.added,
+        "added": int(found.changes.links.sum() + found.changes.typings.sum()),
         "removed": found.changes.removed,
         "new_entities": int((found.names.entities < 0).sum()),
         "gone_entities": int((found.names.entities_now < 0).sum()),

@@ -65,6 +65,12 @@ class NameMatch:
         pairs = [(one.names(role), other.names(role)) for one, other in ((old, new), (new, old)) for role in _ROLES]
         return cls(*(one.find_all(other) for one, other in pairs))
 
+    def without(self, entities: Flags) -> NameMatch:
+        """As if these entities were new, and had not been there before."""
+        now, gone = np.where(entities, -1, self.entities), self.entities_now.copy()
+        gone[self.entities[entities]] = -1
+        return replace(self, entities=now, entities_now=gone)
+
     def unseen(self) -> Unseen:
         return Unseen(
             np.append(self.entities < 0, self.concepts < 0), np.append(_directed(self.relations) < 0, [False] * 3)
@@ -93,26 +99,42 @@ def _directed(relations: Ids) -> Ids:
 @final
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two stores, in the ids of the new one: keys of `links` and `typings` that one of them has;
-    `new_links` [A] are the assertions that were added; how many facts were added and removed."""
+    """What differs between two stores, in the ids of the new one: which of its assertions [A] and typings [T] were
+    added; the keys of those removed whose names are still there; how many facts were removed in all."""
 
-    links: Keys
-    typings: Keys
-    new_links: Flags
-    added: int
+    links: Flags
+    typings: Flags
+    removed_links: Keys
+    removed_typings: Keys
     removed: int
 
     @classmethod
     def of(cls, old: Facts, new: Facts, names: NameMatch) -> Changes:
-        before = np.sort(names.links(old.relations, old.heads, old.tails)[1])
-        now = TripleKeys(max(len(names.entities), 1)).encode(new.relations, new.heads, new.tails)
-        types = np.sort(names.typings(old.typed, old.types)[1])
-        typed = pair_keys(new.typed, new.types, len(names.concepts))
-        added = ~contains(before, now)
-        kept = len(now) - int(added.sum()) + int(contains(types, typed).sum())
-        links, typings = (np.setxor1d(*pair, assume_unique=True) for pair in ((before, now), (types, typed)))
-        more, less = len(now) + len(typed) - kept, len(old.heads) + len(old.typed) - kept
-        return cls(links, typings, added, more, less)
+        links = names.links(old.relations, old.heads, old.tails)[1], _link_keys(new)
+        types = names.typings(old.typed, old.types)[1], pair_keys(new.typed, new.types, len(names.concepts))
+        added = [~contains(np.sort(before), now) for before, now in (links, types)]
+        removed = [before[~contains(np.sort(now), before)] for before, now in (links, types)]
+        kept = sum(int((~flags).sum()) for flags in added)
+        return cls(*added, *removed, len(old.heads) + len(old.typed) - kept)
+
+    def unlearnt(self, facts: Facts, names: NameMatch) -> Flags:
+        """[E] the old entities that are folded in anew: of a removed fact the end with fewer facts, so that what was
+        learnt from it is forgotten; and those that at least half of the facts of are new."""
+        size = len(names.entities)
+        columns = (facts.heads, self.links), (facts.tails, self.links), (facts.typed, self.typings)
+        degree, more = (
+            sum(np.bincount(ids[flags] if chosen else ids, minlength=size) for ids, flags in columns)
+            for chosen in (False, True)
+        )
+        found: Flags = (more > 0) & (2 * more >= degree)
+        _, head, tail = TripleKeys(max(size, 1)).decode(self.removed_links)
+        found[np.where(degree[head] <= degree[tail], head, tail)] = True
+        found[self.removed_typings // max(len(names.concepts), 1)] = True
+        return found & (names.entities >= 0)
+
+
+def _link_keys(facts: Facts) -> Keys:
+    return TripleKeys(max(len(facts.vocabulary.entities), 1)).encode(facts.relations, facts.heads, facts.tails)
 
 
 @final
@@ -143,13 +165,14 @@ def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoCon
     """The model of the changed facts."""
     old = model.index.facts
     names = NameMatch.of(old.vocabulary, facts.vocabulary)
-    changes = Changes.of(old, facts, names)
+    given, changes = names, Changes.of(old, facts, names)
+    names = names.without(changes.unlearnt(facts, names))
     predictor = _gather_predictor(fitted, names, config, facts, seed)
-    mrr, measured = _fold_in(predictor, facts, changes.new_links, names.unseen(), seed)
+    mrr, measured = _fold_in(predictor, facts, changes.links, names.unseen(), seed)
     concepts, columns = _match_columns(fitted.concepts, names, len(old.vocabulary.relations))
     weights = _take(_take(fitted.weights, columns).T, columns).T.copy()
     evidence = Evidence.of(facts, (concepts, torch.from_numpy(weights)))
-    scope = _scope(fitted.totals, names, changes)
+    scope = _scope(fitted.totals, facts, names, changes)
     predicted = fitted.calibration.predict(predictor.eval(), evidence, scope)
     probabilities = _join(model.probabilities, predicted, facts, names, scope)
     index = Index.of(facts)
@@ -158,7 +181,7 @@ def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoCon
         found = replace(found, subsumptions=_match_subsumptions(model.subsumptions, index.instances.hierarchy, names))
     kept = FittedPredictor.of(predictor, fitted.calibration, evidence, predicted.totals, fitted.mrr)
     kept = replace(kept, folded=np.append(fitted.folded, True)[names.entities])
-    return Followed(found, kept, names, changes, mrr, measured)
+    return Followed(found, kept, given, changes, mrr, measured)
 
 
 def _take(table: NDArray[Any], rows: Ids) -> NDArray[Any]:
@@ -199,10 +222,11 @@ def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, see
     return mrr, int(chosen.sum())
 
 
-def _scope(totals: Totals, names: NameMatch, changes: Changes) -> Scope:
+def _scope(totals: Totals, facts: Facts, names: NameMatch, changes: Changes) -> Scope:
     width, earlier, new = max(len(names.entities), 1), max(len(names.entities_now), 1), names.entities < 0
-    relation, head, tail = TripleKeys(width).decode(changes.links)
-    between = ~new[head] & ~new[tail] & (names.relations[relation] >= 0)
+    changed = np.append(_link_keys(facts)[changes.links], changes.removed_links)
+    relation, head, tail = TripleKeys(width).decode(changed)
+    between = ~new[head] & ~new[tail]
     asked = np.append(pair_keys(2 * relation, tail, width), pair_keys(2 * relation + 1, head, width))
     directed, near = np.divmod(totals.keys, earlier)
     way, entity = _directed(names.relations_now)[directed], names.entities_now[near]
@@ -210,7 +234,7 @@ def _scope(totals: Totals, names: NameMatch, changes: Changes) -> Scope:
     keys = pair_keys(way[there], entity[there], width)
     order = np.argsort(keys)
     typed = new.copy()
-    typed[changes.typings // max(len(names.concepts), 1)] = True
+    typed[facts.typed[changes.typings]] = True
     moved = Totals(keys[order], totals.values[there][order])
     return Scope(new, distinct(asked[np.append(between, between)]), moved, typed)
 
@@ -222,8 +246,7 @@ def _join(
     directed = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts))
     chosen = np.flatnonzero((directed % 2 == 1) & (before.degrees < 1))
     there, keys = names.links(directed[chosen] // 2, before.near[chosen], before.far[chosen])
-    known = TripleKeys(max(len(names.entities), 1)).encode(facts.relations, facts.heads, facts.tails)
-    left = ~contains(np.sort(np.append(known, predicted.links[0])), keys)
+    left = ~contains(np.sort(np.append(_link_keys(facts), predicted.links[0])), keys)
     degrees = before.degrees[chosen[there]][left]
     links = np.append(predicted.links[0], keys[left]), np.append(predicted.links[1], degrees)
     entities, concepts = before.concepts.coordinates()
