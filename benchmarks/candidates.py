@@ -44,7 +44,7 @@ from tarbox.kb.store import Store, open_store
 from tarbox.kb.writing import write_store
 from tarbox.models.complex import Complex
 from tarbox.models.credo.model import CredoConfig
-from tarbox.models.credo.predictor import open_predictor
+from tarbox.models.credo.predictor import build_predictor, open_predictor
 from tarbox.models.saved import open_run, own_settings, sizes_of
 from tarbox.models.scorer import Scorer
 from tarbox.service.candidates import CandidateFinder
@@ -133,11 +133,12 @@ def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[K
     start(folder / "kb", folder / "run", settings, Listeners([tell]))
     seconds = time.monotonic() - began
     saved = open_run(folder / "run")
+    fitted = open_predictor(saved)
     config = read_config(CredoConfig, own_settings(saved.settings["model"]), "model")
     return (
         KnowledgeBase(saved.facts, store=saved.store),
         saved.scorer(),
-        open_predictor(saved).module(config, sizes_of(saved.facts)),
+        build_predictor(config, sizes_of(saved.facts), {name: fitted.floats(name) for name in ("nodes", "relations")}),
         seconds,
     )
 

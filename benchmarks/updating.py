@@ -6,9 +6,9 @@ A tenth of the entities are held out of training with all their facts. Then half
 update, and the assertions among the other half are asked for: filtered MRR among all entities, from the new entity to
 the other end (`of new`) and from the other end to the new entity (`to new`). Beside it stand a run trained on all facts
 but those asked for, counting, and the facts of the nearest neighbours by the given facts. The calibration error is of
-the ten best predictions of every question about a new entity (docs/evaluation.md). The cost is processor time: of an update
-with 1,000 new entities, as a share of training. Last, one in a hundred facts of that graph is left out of training and
-added by an update, and the same assertions are asked for again.
+the ten best predictions of every question about a new entity (docs/evaluation.md). The cost is processor time: of an
+update with 1,000 new entities, as a share of training. Last, one in a hundred facts of that graph is left out of
+training and added by an update, and the same assertions are asked for again.
 
 Results: a table, and $OUT/updating.json.
 """

@@ -45,12 +45,8 @@ def show_run(
     """Show what a run was trained on, how often it was updated, and whether to train again."""
     from tarbox.models.saved import open_run
 
-    saved = open_run(run)
-    if as_json:
-        typer.echo(json.dumps(_describe(saved), indent=2, ensure_ascii=False))
-        return
-    for line in _lines(_describe(saved)):
-        typer.echo(line)
+    told = _describe(open_run(run))
+    typer.echo(json.dumps(told, indent=2, ensure_ascii=False) if as_json else "\n".join(_lines(told)))
 
 
 def _describe(saved: SavedRun) -> dict[str, Any]:
@@ -82,5 +78,5 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     yield f"updates {len(updates)}, the last at {updates[-1]['at']}; {told['folded_in']:.1%} of the entities folded in"
     if updates[-1]["mrr"] is not None and told["held_out_mrr"] is not None:
         measured, own = updates[-1]["mrr"], told["held_out_mrr"]
-        yield f"MRR     {100 * measured:.1f} of facts before they were added, {100 * own:.1f} of those held out in training"
+        yield f"MRR     {100 * measured:.1f} of facts before they were added; {100 * own:.1f} of those held out"
     yield f"verdict {told['train_again'] or 'good enough'}"

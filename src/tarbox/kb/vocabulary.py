@@ -87,11 +87,11 @@ class Names:
         """[names] the ids that others have here, -1 where they are not."""
         import pyarrow.compute as pc
 
-        here, wanted = (
-            pa.chunked_array([each.iris]) if isinstance(each.iris, pa.Array) else each.iris for each in (self, names)
-        )
-        found = pc.fill_null(pc.index_in(wanted, value_set=here.combine_chunks()), -1)
-        return np.from_dlpack(found.combine_chunks())
+        here = self.iris.combine_chunks() if isinstance(self.iris, pa.ChunkedArray) else self.iris
+        found = pc.fill_null(pc.index_in(names.iris, value_set=here), -1)
+        whole = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        ids: Ids = np.from_dlpack(whole).astype(np.int32)
+        return ids
 
 
 @final

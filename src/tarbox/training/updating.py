@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tarbox.benchmark.folder import STORE, name_of
@@ -85,7 +86,7 @@ def _update(saved: SavedRun, model: Scorer, store: Store, target: Path) -> dict[
         "source": describe_source(store.path, None, target),
         "content": content,
         "updates": [*earlier, _describe(found, store, time.monotonic() - began)],
-        "held_out_mrr": None if found.predictor.mrr != found.predictor.mrr else round(found.predictor.mrr, 4),
+        "held_out_mrr": _rounded(found.predictor.mrr),
     }
     if (title := name_of(store)) is not None:
         description["title"] = title
@@ -103,7 +104,7 @@ def _write(found: Followed, store: Store, folder: Path) -> None:
     shutil.rmtree(folder / STORE, ignore_errors=True)  # of an update that was killed
     folder.mkdir(parents=True, exist_ok=True)
     link_store(store.path, folder / STORE)
-    for name, arrays in ((PREDICTOR, found.predictor.arrays()), (WEIGHTS, found.model.arrays())):
+    for name, arrays in ((PREDICTOR, found.predictor.arrays), (WEIGHTS, found.model.arrays())):
         write_tensors(folder / name, {key: torch.from_numpy(array) for key, array in arrays.items()}, {})
 
 
@@ -115,11 +116,15 @@ def _describe(found: Followed, store: Store, seconds: float) -> dict[str, Any]:
         "removed": found.changes.removed,
         "new_entities": int((found.names.entities < 0).sum()),
         "gone_entities": int((found.names.entities_now < 0).sum()),
-        "folded_in": round(float(found.predictor.folded.mean()), 4) if len(found.predictor.folded) else 0.0,
-        "mrr": None if found.mrr is None else round(found.mrr, 4),
+        "folded_in": _rounded(float(np.mean(found.predictor.arrays["folded"]))),
+        "mrr": _rounded(found.mrr),
         "measured": found.measured,
         "seconds": round(seconds, 2),
     }
+
+
+def _rounded(number: float) -> float | None:
+    return None if np.isnan(number) else round(number, 4)
 
 
 def _remove_old(run: Path, kept: set[str]) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
-from tarbox.models.complex import Complex
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
@@ -21,9 +21,9 @@ from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
     FittedPredictor,
+    build_predictor,
     draw,
     mean_reciprocal_rank,
-    predictor_config,
 )
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.credo.subsumptions import predict_subsumptions
@@ -55,7 +55,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
     further = max(1, round(config.continued * context.epochs))
     kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
-    predictor = Complex(predictor_config(config), sizes_of(data.facts)).to(context.device)
+    predictor = build_predictor(config, sizes_of(data.facts)).to(context.device)
     context.begin(next(parts))
     first = max(1, context.epochs - further)
     turn = first / (first + further)
@@ -77,7 +77,8 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     context.begin(next(parts))
     evidence = Evidence.of(data.facts)
     predicted = calibration.predict(predictor.eval(), evidence)
-    context.save(PREDICTOR, FittedPredictor.of(predictor, calibration, evidence, predicted.totals, mrr).arrays())
+    told = mrr, np.zeros(evidence.sizes.entities, np.bool_)
+    context.save(PREDICTOR, FittedPredictor.of(predictor, calibration, evidence, predicted.totals, told).arrays)
     probabilities = FactProbabilities.of(data.facts, evidence.sizes, predicted.links, predicted.typings)
     index = Index.of(data.facts)
     found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking)

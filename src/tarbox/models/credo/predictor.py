@@ -1,5 +1,4 @@
-"""What a run keeps of its link predictor, to follow a store that changes: all that updating needs and answering does
-not."""
+"""What a run keeps of its link predictor, to follow a store that changes; answering never reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from tarbox.core.errors import StoreDamaged, StoreVersion
-from tarbox.kb.arrays import Flags, Floats, Ids
+from tarbox.kb.arrays import Flags, Floats
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, ranges
 from tarbox.models.base import Sizes
@@ -33,62 +32,45 @@ _RANKED_AT_ONCE: Final = 256
 @final
 @dataclass(frozen=True, slots=True)
 class FittedPredictor:
-    """Embeddings of nodes [E + C, 2 rank] and directed relations; the calibration of facts; the totals of softmaxes;
-    the weights of signatures [F, F], whose columns are the directed relations and these `concepts`; which entities [E]
-    were folded in; the MRR of assertions that were held out."""
+    """Arrays: the embeddings of `nodes` [E + C, 2 rank] and directed `relations`, the `weights` of signatures [F, F],
+    all in half precision, and the `concepts` that are columns of these; which entities [E] were `folded` in; the MRR of
+    assertions that were held out; the networks of the calibration and the totals of softmaxes."""
 
-    nodes: Floats
-    relations: Floats
-    calibration: FactCalibration
-    totals: Totals
-    concepts: Ids
-    weights: Floats
-    folded: Flags
-    mrr: float
+    arrays: Mapping[str, NDArray[Any]]
 
     @classmethod
     def of(
-        cls, predictor: Complex, calibration: FactCalibration, evidence: Evidence, totals: Totals, mrr: float | None
+        cls,
+        predictor: Complex,
+        calibration: FactCalibration,
+        evidence: Evidence,
+        totals: Totals,
+        told: tuple[float, Flags],
     ) -> FittedPredictor:
-        """As training ends."""
-        nodes, relations = (table.detach().cpu().numpy() for table in (predictor.nodes, predictor.relations))
-        signatures = evidence.signatures
-        folded = np.zeros(evidence.sizes.entities, np.bool_)
-        weights = signatures.weights.numpy()
-        measured = float("nan") if mrr is None else mrr
-        return cls(nodes, relations, calibration, totals, signatures.kept, weights, folded, measured)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """For `of_arrays`; the tables in half precision."""
-        found: dict[str, NDArray[Any]] = {
-            "nodes": self.nodes.astype(np.float16),
-            "relations": self.relations.astype(np.float16),
-            "totals/keys": self.totals.keys,
-            "totals/values": self.totals.values,
-            "signatures/concepts": self.concepts,
-            "signatures/weights": self.weights.astype(np.float16),
-            "folded": self.folded,
-            "mrr": np.array([self.mrr]),
-        }
-        return found | self.calibration.links.arrays("links/") | self.calibration.typings.arrays("typings/")
-
-    @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> FittedPredictor:
-        nodes, relations, weights = (
-            arrays[name].astype(np.float32) for name in ("nodes", "relations", "signatures/weights")
+        tables = {"nodes": predictor.nodes, "relations": predictor.relations, "weights": evidence.signatures.weights}
+        return cls(
+            {name: table.detach().cpu().numpy().astype(np.float16) for name, table in tables.items()}
+            | {"concepts": evidence.signatures.kept, "mrr": np.array([told[0]]), "folded": told[1]}
+            | {"totals/keys": totals.keys, "totals/values": totals.values}
+            | calibration.links.arrays("links/")
+            | calibration.typings.arrays("typings/")
         )
-        calibration = FactCalibration(Network.of_arrays(arrays, "links/"), Network.of_arrays(arrays, "typings/"))
-        totals = Totals(arrays["totals/keys"], arrays["totals/values"])
-        concepts, folded, mrr = arrays["signatures/concepts"], arrays["folded"], float(arrays["mrr"][0])
-        return cls(nodes, relations, calibration, totals, concepts, weights, folded, mrr)
 
-    def module(self, config: CredoConfig, sizes: Sizes) -> Complex:
-        """The predictor, to score with or to go on with."""
-        found = Complex(predictor_config(config), sizes)
-        with torch.no_grad():
-            found.nodes.copy_(torch.from_numpy(self.nodes))
-            found.relations.copy_(torch.from_numpy(self.relations))
-        return found
+    def floats(self, name: str) -> Floats:
+        return self.arrays[name].astype(np.float32)
+
+    @property
+    def mrr(self) -> float:
+        """NaN where nothing was held out."""
+        return float(self.arrays["mrr"][0])
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(self.arrays["totals/keys"], self.arrays["totals/values"])
+
+    @property
+    def calibration(self) -> FactCalibration:
+        return FactCalibration(*(Network.of_arrays(self.arrays, prefix) for prefix in ("links/", "typings/")))
 
 
 def open_predictor(saved: SavedRun) -> FittedPredictor:
@@ -99,38 +81,39 @@ def open_predictor(saved: SavedRun) -> FittedPredictor:
             f"{saved.path} has no {PREDICTOR}: an earlier version of tarbox trained it. Train it again to update it."
         )
     try:
-        return FittedPredictor.of_arrays(safetensors.numpy.load_file(file))
-    except (safetensors.SafetensorError, KeyError) as error:
+        return FittedPredictor(safetensors.numpy.load_file(file))
+    except safetensors.SafetensorError as error:
         raise StoreDamaged(f"{file} is damaged: {error}. Train the run again.") from None
 
 
-def predictor_config(config: CredoConfig) -> ComplexConfig:
-    return ComplexConfig(
-        config.rank, config.regularization, config.relation_weight, config.candidates, config.initial, config.experts
-    )
+def build_predictor(config: CredoConfig, sizes: Sizes, tables: Mapping[str, Floats] | None = None) -> Complex:
+    """A new predictor, or one with these embeddings."""
+    own = (config.rank, config.regularization, config.relation_weight, config.candidates, config.initial)
+    found = Complex(ComplexConfig(*own, config.experts), sizes)
+    found.load_state_dict({name: torch.from_numpy(table) for name, table in (tables or {}).items()}, strict=False)
+    return found
 
 
 @torch.no_grad()
-def mean_reciprocal_rank(predictor: Complex, facts: Facts, asked: Flags) -> float | None:
+def mean_reciprocal_rank(predictor: Complex, facts: Facts, asked: Flags) -> float:
     """Of the asked assertions [A], of the tails seen from the heads and the reverse, by score among all entities that
-    no fact has there; ties count half. None of none."""
-    width, found = max(len(facts.vocabulary.entities), 1), []
-    codec = TripleKeys(width)
+    no fact has there; ties count half. NaN of none."""
+    codec, found = TripleKeys(max(len(facts.vocabulary.entities), 1)), [torch.empty(0)]
     ways = (2 * facts.relations + 1, facts.heads, facts.tails), (2 * facts.relations, facts.tails, facts.heads)
     for way in ways:
         known = np.sort(codec.encode(*way))
-        columns = [column[asked].astype(np.int64) for column in way]
-        for start in range(0, len(columns[0]), _RANKED_AT_ONCE):
-            own = [column[start : start + _RANKED_AT_ONCE] for column in columns]
-            directed, near, goal = (torch.from_numpy(column).to(predictor.nodes.device) for column in own)
+        columns = np.stack(way, axis=1)[asked].astype(np.int64)
+        for start in range(0, len(columns), _RANKED_AT_ONCE):
+            own = columns[start : start + _RANKED_AT_ONCE]
+            directed, near, goal = torch.from_numpy(own).to(predictor.nodes.device).T
             scores = predictor.scores(predictor.questions(directed, near), predictor.places.entities).float()
             goals = scores.gather(1, goal[:, None])
-            first = codec.encode(own[0], own[1], np.zeros(len(near), np.int64))
-            low, high = np.searchsorted(known, first), np.searchsorted(known, first + width)
+            first = codec.encode(own[:, 0], own[:, 1], np.zeros(len(own), np.int64))
+            low, high = np.searchsorted(known, first), np.searchsorted(known, first + codec.width)
             row, places = ranges(low, high - low)
-            scores[torch.from_numpy(row), torch.from_numpy(known[places] % width)] = -torch.inf
-            found.append(1 / (1 + (scores > goals).sum(1) + (scores == goals).sum(1) / 2))
-    return float(torch.cat(found).mean()) if found else None
+            scores[torch.from_numpy(row), torch.from_numpy(known[places] % codec.width)] = -torch.inf
+            found.append(1 / (1 + (scores > goals).sum(1) + (scores == goals).sum(1) / 2).cpu())
+    return float(torch.cat(found).mean())
 
 
 def draw(flags: Flags, most: int, seed: int) -> Flags:

@@ -34,6 +34,7 @@ from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
     FittedPredictor,
+    build_predictor,
     draw,
     mean_reciprocal_rank,
     open_predictor,
@@ -43,6 +44,8 @@ from tarbox.models.saved import SavedRun, own_settings, sizes_of
 from tarbox.models.scorer import Scorer
 
 _ROLES: Final = (Role.ENTITY, Role.CONCEPT, Role.RELATION)
+_FORGOTTEN: Final = 100
+"""The most facts of an entity that is folded in anew because it lost one: of more, one leaves little trace."""
 _MEASURED_AT: Final = 0.67
 """The share of the folding after which they are."""
 
@@ -112,23 +115,21 @@ class Changes:
     def of(cls, old: Facts, new: Facts, names: NameMatch) -> Changes:
         links = names.links(old.relations, old.heads, old.tails)[1], _link_keys(new)
         types = names.typings(old.typed, old.types)[1], pair_keys(new.typed, new.types, len(names.concepts))
-        added = [~contains(np.sort(before), now) for before, now in (links, types)]
-        removed = [before[~contains(np.sort(now), before)] for before, now in (links, types)]
-        kept = sum(int((~flags).sum()) for flags in added)
-        return cls(*added, *removed, len(old.heads) + len(old.typed) - kept)
+        added, typed = (~contains(np.sort(before), now) for before, now in (links, types))
+        removed, untyped = (before[~contains(np.sort(now), before)] for before, now in (links, types))
+        kept = int((~added).sum() + (~typed).sum())
+        return cls(added, typed, removed, untyped, len(old.heads) + len(old.typed) - kept)
 
     def unlearnt(self, facts: Facts, names: NameMatch) -> Flags:
-        """[E] the old entities that are folded in anew: of a removed fact the end with fewer facts, so that what was
-        learnt from it is forgotten; and those that at least half of the facts of are new."""
+        """[E] the old entities that are folded in anew: the ends of removed facts, so that what was learnt from these
+        is forgotten; and those that at least half of the facts of are new."""
         size = len(names.entities)
-        columns = (facts.heads, self.links), (facts.tails, self.links), (facts.typed, self.typings)
-        degree, more = (
-            sum(np.bincount(ids[flags] if chosen else ids, minlength=size) for ids, flags in columns)
-            for chosen in (False, True)
-        )
+        ends, flags = np.concatenate([facts.heads, facts.tails, facts.typed]), (self.links, self.links, self.typings)
+        degree, more = (np.bincount(own, minlength=size) for own in (ends, ends[np.concatenate(flags)]))
         found: Flags = (more > 0) & (2 * more >= degree)
         _, head, tail = TripleKeys(max(size, 1)).decode(self.removed_links)
-        found[np.where(degree[head] <= degree[tail], head, tail)] = True
+        ends = np.append(head, tail)
+        found[ends[degree[ends] <= _FORGOTTEN]] = True
         found[self.removed_typings // max(len(names.concepts), 1)] = True
         return found & (names.entities >= 0)
 
@@ -141,13 +142,13 @@ def _link_keys(facts: Facts) -> Keys:
 @dataclass(frozen=True, slots=True)
 class Followed:
     """A run after an update: the model, what it keeps for the next one, and what has changed. `mrr` is that of
-    `measured` added assertions before they were known; None where there were none to rank."""
+    `measured` added assertions before they were known; NaN where there were none to rank."""
 
     model: Credo
     predictor: FittedPredictor
     names: NameMatch
     changes: Changes
-    mrr: float | None
+    mrr: float
     measured: int
 
 
@@ -169,8 +170,8 @@ def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoCon
     names = names.without(changes.unlearnt(facts, names))
     predictor = _gather_predictor(fitted, names, config, facts, seed)
     mrr, measured = _fold_in(predictor, facts, changes.links, names.unseen(), seed)
-    concepts, columns = _match_columns(fitted.concepts, names, len(old.vocabulary.relations))
-    weights = _take(_take(fitted.weights, columns).T, columns).T.copy()
+    concepts, columns = _match_columns(fitted.arrays["concepts"], names, len(old.vocabulary.relations))
+    weights = _take(_take(fitted.floats("weights"), columns).T, columns).T.copy()
     evidence = Evidence.of(facts, (concepts, torch.from_numpy(weights)))
     scope = _scope(fitted.totals, facts, names, changes)
     predicted = fitted.calibration.predict(predictor.eval(), evidence, scope)
@@ -179,8 +180,8 @@ def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoCon
     found = Credo.of(index, probabilities, _match_sets(model.features.sets, names), model.ranking)
     if model.subsumptions is not None:
         found = replace(found, subsumptions=_match_subsumptions(model.subsumptions, index.instances.hierarchy, names))
-    kept = FittedPredictor.of(predictor, fitted.calibration, evidence, predicted.totals, fitted.mrr)
-    kept = replace(kept, folded=np.append(fitted.folded, True)[names.entities])
+    told = fitted.mrr, np.append(fitted.arrays["folded"], True)[names.entities]
+    kept = FittedPredictor.of(predictor, fitted.calibration, evidence, predicted.totals, told)
     return Followed(found, kept, given, changes, mrr, measured)
 
 
@@ -195,20 +196,18 @@ def _gather_predictor(
     fitted: FittedPredictor, names: NameMatch, config: CredoConfig, facts: Facts, seed: int
 ) -> Complex:
     """With the embeddings of all that was there, and small random ones, as training begins with, of all that is new."""
-    first = len(names.entities_now)
-    nodes = np.append(names.entities, np.where(names.concepts < 0, -1, names.concepts + first))
-    special = len(fitted.relations) - 3 + np.arange(3)
-    ways = np.append(_directed(names.relations), special)
     random = np.random.default_rng(seed)
-    tables = []
-    for table, rows in ((fitted.nodes, nodes.astype(np.int32)), (fitted.relations, ways.astype(np.int32))):
-        found = _take(table, rows)
-        found[rows < 0] = config.initial * random.standard_normal((int((rows < 0).sum()), table.shape[1]))
-        tables.append(found)
-    return replace(fitted, nodes=tables[0], relations=tables[1]).module(config, sizes_of(facts))
+    concepts = np.where(names.concepts < 0, -1, names.concepts + len(names.entities_now))
+    special = 2 * len(names.relations_now) + np.arange(3)
+    rows = {"nodes": np.append(names.entities, concepts), "relations": np.append(_directed(names.relations), special)}
+    tables = {name: _take(fitted.floats(name), own.astype(np.int32)) for name, own in rows.items()}
+    for name, own in rows.items():
+        new = own < 0
+        tables[name][new] = config.initial * random.standard_normal((int(new.sum()), tables[name].shape[1]))
+    return build_predictor(config, sizes_of(facts), tables)
 
 
-def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, seed: int) -> tuple[float | None, int]:
+def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, seed: int) -> tuple[float, int]:
     """Fold in. For most of the way a tenth of the added assertions is left out: (their MRR, how many they are)."""
     size = len(unseen.nodes)
     degree = sum(np.bincount(ends, minlength=size) for ends in (facts.heads, facts.tails, facts.typed))
