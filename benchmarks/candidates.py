@@ -37,16 +37,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tarbox.core.config import read_config
 from tarbox.kb.facts import Facts
 from tarbox.kb.reasoning.inference import infer_again
 from tarbox.kb.rows import contains, pair_keys
 from tarbox.kb.store import Store, open_store
 from tarbox.kb.writing import write_store
 from tarbox.models.complex import Complex
-from tarbox.models.credo.evidence import Evidence
-from tarbox.models.credo.holdout import FactCalibration
-from tarbox.models.credo.probabilities import FactProbabilities
-from tarbox.models.saved import open_run
+from tarbox.models.credo.model import CredoConfig
+from tarbox.models.credo.predictor import build_predictor, open_predictor
+from tarbox.models.saved import open_run, own_settings, sizes_of
 from tarbox.models.scorer import Scorer
 from tarbox.service.candidates import CandidateFinder
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -127,27 +127,23 @@ def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[K
     """(the facts, what was trained on them, its link predictor, seconds)"""
     settings = resolve([read_recipe("credo"), read_assignments(given, "credo")], "credo")
     write_store(folder / "kb", facts, axioms=store.axioms())
-    seen: list[Complex] = []
-    calibrate = FactCalibration.probabilities
-
-    def watched(self: FactCalibration, predictor: Complex, evidence: Evidence) -> FactProbabilities:
-        seen.append(predictor)
-        return calibrate(self, predictor, evidence)
-
     began = time.monotonic()
 
     def tell(event: Event) -> None:
         if isinstance(event, PartBegan):
             print(f"    {time.monotonic() - began:.0f} s: {event.part}", file=sys.stderr, flush=True)
 
-    FactCalibration.probabilities = watched  # type: ignore[method-assign]
-    try:
-        start(folder / "kb", folder / "run", settings, Listeners([tell]))
-    finally:
-        FactCalibration.probabilities = calibrate  # type: ignore[method-assign]
+    start(folder / "kb", folder / "run", settings, Listeners([tell]))
     seconds = time.monotonic() - began
     saved = open_run(folder / "run")
-    return KnowledgeBase(saved.facts, store=saved.store), saved.scorer(), seen[-1], seconds
+    fitted = open_predictor(saved)
+    config = read_config(CredoConfig, own_settings(saved.settings["model"]), "model")
+    return (
+        KnowledgeBase(saved.facts, store=saved.store),
+        saved.scorer(),
+        build_predictor(config, sizes_of(saved.facts), {name: fitted.floats(name) for name in ("nodes", "relations")}),
+        seconds,
+    )
 
 
 def best_pairs(facts: Facts, relation: int, score: Callable[[Keys, Keys], Doubles]) -> Keys:

@@ -82,6 +82,10 @@ def ask(
         bool,
         typer.Option("--expressions", help="Also the best short class expressions for the known answers, or the set."),
     ] = False,
+    given: Annotated[
+        Path | None,
+        typer.Option("--given", help="A file of facts to take as known, with any new names, for these questions only."),
+    ] = None,
     classes: Annotated[
         bool, typer.Option("--classes", help="Ask for classes, as where a store has no individuals.")
     ] = False,
@@ -93,6 +97,7 @@ def ask(
     for wrong, message in (
         (as_json and as_tsv, "give --json or --tsv, not both"),
         (explain and as_tsv, "--tsv has no room for an explanation: give --explain with --json, or alone"),
+        (classes and given, "--given adds facts about individuals: leave out --classes"),
         (explain and entities, "--explain is for queries: leave it out with --set"),
         (
             entities is None and (background or versus or everything or predicted or plot),
@@ -110,20 +115,15 @@ def ask(
 
         check_plot(plot)
     from tarbox.cli.answer_tables import Form, Printer
-    from tarbox.models.saved import is_run
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.ordering import Order
 
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
-    reasoner = None
-    if is_run(source):
-        from tarbox.service.reasoner import Reasoner  # torch, which a store does not need
-
-        reasoner = Reasoner.load(source)
+    reasoner = _open_reasoner(source, given)
     if classes and reasoner is not None:
         raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
-    kb = KnowledgeBase.load(source, classes or None) if reasoner is None else reasoner.kb
+    kb = KnowledgeBase.load(source, classes or None, given) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
     printer = Printer(kb, form, many=bool(file or versus), predicts=reasoner is not None and entities is None)
     question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree, expressions)
@@ -252,6 +252,17 @@ class QuestionSession:
         known = (answer.iri for answer in answers.entities if answer.status == KNOWN and self.kb.attributes)
         facts = {iri: explain_answer(query, self.kb, iri, Role.ENTITY) for iri in islice(known, EXPLAINED)}
         return Reasons(explain(query, self.kb), told, facts)
+
+
+def _open_reasoner(source: Path, given: Path | None) -> Reasoner | None:
+    """The reasoner of a run; none where the source is no run."""
+    from tarbox.models.saved import is_run
+
+    if not is_run(source):
+        return None
+    from tarbox.service.reasoner import Reasoner
+
+    return Reasoner.load(source, given=given)
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:

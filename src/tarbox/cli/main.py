@@ -22,6 +22,7 @@ from tarbox.cli.reproduce import reproduce
 from tarbox.cli.serve import serve
 from tarbox.cli.train import train
 from tarbox.cli.tune import tune
+from tarbox.cli.update import show_run, update
 from tarbox.core.errors import TarboxError
 from tarbox.version import __version__
 
@@ -42,6 +43,8 @@ app.command()(search)
 app.command()(show)
 app.command()(ask)
 app.command()(train)
+app.command()(update)
+app.command("info")(show_run)
 app.command()(tune)
 app.command("eval")(evaluate)
 app.command()(compare)

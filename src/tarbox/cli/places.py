@@ -10,10 +10,11 @@ from tarbox.core.errors import ConfigError, StoreMissing
 def check_kb(path: Path) -> None:
     """Refuse a run or a benchmark where a store is meant, and name the store in it."""
     from tarbox.benchmark.folder import STORE, is_benchmark
-    from tarbox.models.saved import is_run, what_is_at
+    from tarbox.models.saved import is_run, open_run, what_is_at
 
     if is_run(path) or is_benchmark(path):
-        raise StoreMissing(f"{what_is_at(path)}, not a store. The store of its training facts is {path / STORE}.")
+        store = (open_run(path).content if is_run(path) else path) / STORE
+        raise StoreMissing(f"{what_is_at(path)}, not a store. The store of its training facts is {store}.")
 
 
 def check_output(path: Path | None) -> None:

@@ -73,7 +73,11 @@ class Split:
 
 def keep_connected(facts: Facts, least: int) -> Facts:
     """The facts among entities with at least so many assertions, counted once; the others are no longer names."""
-    keep = degrees(facts) >= least
+    return keep_entities(facts, degrees(facts) >= least)
+
+
+def keep_entities(facts: Facts, keep: Flags) -> Facts:
+    """The facts among these entities [E]; the others are no longer names."""
     kept = facts.with_assertions(keep[facts.heads] & keep[facts.tails]).with_typings(keep[facts.typed])
     number = (np.cumsum(keep) - 1).astype(np.int32)
     names, called = facts.vocabulary.entities, facts.vocabulary.synonyms

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
-from tarbox.kb.arrays import Flags, Places
+from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.rows import find_rows
 from tarbox.kb.terms import local_name
 
@@ -89,6 +89,14 @@ class Names:
     def find_all(self, terms: NDArray[np.object_]) -> tuple[Places, Flags]:
         """The id of each term, or the one it would have, and whether it is a name."""
         return find_rows([_Strings(one_array(self.iris))], [terms])
+
+    def match(self, names: Names) -> Ids:
+        """[names] the ids that others have here, -1 where they are not."""
+        import pyarrow.compute as pc
+
+        found = one_array(pc.fill_null(pc.index_in(names.iris, value_set=one_array(self.iris)), -1))
+        ids: Ids = np.from_dlpack(found).astype(np.int32)
+        return ids
 
 
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -9,6 +9,7 @@ asserted concept or one of its super-concepts, at random: its length depends on 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Protocol, cast, final
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from tarbox.kb.arrays import Flags
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.models.base import Task
@@ -38,8 +40,14 @@ class LinkPredictor(Protocol):
         ...
 
 
-def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[SampleSource]:
-    """The links to entities, and those to concepts; `candidates` are drawn for each step (0: all are)."""
+def link_sources(
+    facts: Facts,
+    candidates: int,
+    device: torch.device,
+    chosen: Callable[[NDArray[np.int32]], Flags] | None = None,
+) -> list[LinkSource]:
+    """The links to entities, and those to concepts; `candidates` are drawn for each step (0: all are). Where some
+    links [L, 3] are `chosen`, gradients are of the rows that take part alone."""
     places = NodePlaces(sizes_of(facts))
     first, heads, relations, tails = places.sizes.entities, facts.heads, facts.relations, facts.tails
     below, above = facts.subs + first, facts.supers + first
@@ -50,7 +58,9 @@ def link_sources(facts: Facts, candidates: int, device: torch.device) -> list[Sa
         _repeat_typings(facts, tree, places), wider, (np.full(len(below), places.narrower), above, below)
     )
     closed = torch.from_numpy(tree.ancestors.offsets).to(device), torch.from_numpy(tree.ancestors.columns).to(device)
-    sparse = places.nodes > _DENSE[device.type]
+    if chosen is not None:
+        to_entities, to_concepts = (part[chosen(part)] for part in (to_entities, to_concepts))
+    sparse = chosen is not None or places.nodes > _DENSE[device.type]
     parts = (
         (Task.ENTITY, to_entities, places.entities),
         (Task.INSTANTIATION, to_concepts, places.concepts),
@@ -121,7 +131,7 @@ class LinkSource(SampleSource):
     def cells(self, negatives: int) -> int:  # noqa: ARG002
         return self._candidates or self._reached.stop - self._reached.start
 
-    def loss(self, module: nn.Module, draw: Draw, objective: Objective) -> Tensor:  # noqa: ARG002
+    def loss(self, module: nn.Module, draw: Draw, objective: Objective | None = None) -> Tensor:  # noqa: ARG002
         """`module` is a `LinkPredictor`."""
         predictor = cast(LinkPredictor, module)
         candidates = draw.second if self._candidates else None

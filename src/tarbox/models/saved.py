@@ -9,9 +9,11 @@
       metrics.jsonl       one line per epoch and per validation
       model.safetensors   the arrays of the model: its best weights
       last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch
+      predictor.safetensors  what `tarbox update` needs and answering never reads: embeddings, calibration
       parts/              what training has finished so far; gone when the run is complete
       store/              the training store (hard links where the disk allows): a run answers questions by itself
       curves.png          the learning curves
+      content-N/          store, model and predictor after update N, which run.json names; those above are gone then
 
 A run holds its store, so it can be moved and asked anywhere; its source it only names, by a path relative to the run
 and an absolute one. A run on a store has learnt all of its facts; one on a benchmark those of its training split. A run
@@ -44,8 +46,17 @@ VERSION: Final = 2
 RUN: Final = "run.json"
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
+PREDICTOR: Final = "predictor.safetensors"
+CONTENT: Final = "content-"
+"""How the folders begin that an updated run has its store, its model and its predictor in."""
 BENCHMARK: Final = "benchmark"
 """A kind of source, beside `tarbox.benchmark.folder.STORE`."""
+MOST_FOLDED: Final = 0.25
+"""The share of entities folded in beyond which a run should be trained again."""
+LEAST_MRR: Final = 0.7
+"""And the least MRR of added facts, as a share of that of facts held out of training."""
+FEWEST_MEASURED: Final = 50
+"""That is not judged by fewer facts."""
 LEARNT: Final = ("train", "valid")
 """The tables of a benchmark that training reads."""
 _ONE_EACH: Final = {"entity": 1.0, "concept": 1.0, "subsumption": 1.0, "instantiation": 1.0}
@@ -78,9 +89,28 @@ class SavedRun:
         return self.store.facts
 
     @property
+    def content(self) -> Path:
+        """Where the store and the model are: in a folder of their own once the run was updated."""
+        return self.path / str(self.description.get("content", ""))
+
+    @property
     def on_store(self) -> bool:
         """Whether the run has learnt all facts of a store: nothing was held out then."""
         return bool(self.description["source"]["kind"] == STORE)
+
+    def train_again(self) -> str | None:
+        """Why updates are no longer good enough, by what they measured (docs/updating.md); None while they are."""
+        updates = self.description.get("updates", [])
+        if not updates:
+            return None
+        own, folded = self.description.get("held_out_mrr"), float(updates[-1]["folded_in"])
+        measured = sum(each["measured"] for each in updates)
+        mrr = sum(each["measured"] * (each["mrr"] or 0.0) for each in updates) / max(measured, 1)
+        if folded > MOST_FOLDED:
+            return f"train again: {folded:.0%} of the entities were folded in, more than {MOST_FOLDED:.0%}"
+        if own and measured >= FEWEST_MEASURED and mrr < LEAST_MRR * own:
+            return f"train again: the MRR of added facts is {mrr / own:.0%} of that of held-out ones"
+        return None
 
     def benchmark(self) -> Path:
         """Where the benchmark is that the run was trained on, by its relative path first; no other is accepted."""
@@ -127,7 +157,7 @@ class SavedRun:
         """The trained model, ready to score."""
         import safetensors.numpy
 
-        kind, file = find_model(self.model_name), self.path / WEIGHTS
+        kind, file = find_model(self.model_name), self.content / WEIGHTS
         if not file.exists():
             raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
         config = read_config(kind.Config, own_settings(self.settings.get("model", {})), "model")
@@ -180,7 +210,7 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
         raise StoreMissing(f"no run at {folder}: {what_is_at(folder)}. Train one with `tarbox train BENCH -o RUN`.")
     description = _read_description(folder / RUN)
     settings = _read_settings(folder / CONFIG)
-    store = open_store(folder / STORE)
+    store = open_store(folder / str(description.get("content", "")) / STORE)
     check_vocabulary(folder, description["vocabulary_hash"], store)
     return SavedRun(folder, description, settings, store)
 

@@ -97,8 +97,13 @@ class KnowledgeBase(QueryBuilder):
         self.relations = Things(Role.RELATION, facts.vocabulary, self.resolver)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], classes: bool | None = None) -> KnowledgeBase:
-        """The knowledge base in a store that `tarbox kb build` wrote.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        classes: bool | None = None,
+        given: str | os.PathLike[str] | None = None,
+    ) -> KnowledgeBase:
+        """The knowledge base in a store that `tarbox kb build` wrote, with the facts of the file `given` added.
 
         With `classes`, answers are its classes, with what axioms say of all their members (`tarbox.kb.class_view`):
         so it is unless told otherwise where the store has no individuals. `of_classes` says whether it is so.
@@ -106,6 +111,11 @@ class KnowledgeBase(QueryBuilder):
         from tarbox.kb.store import open_store
 
         store = open_store(path)
+        if given is not None:
+            from tarbox.kb.additions import add_facts, read_facts
+
+            more = read_facts(given, store.manifest.get("options", {}))
+            return cls(add_facts(store.facts, more), Path(path).name)
         counts = store.facts.counts()
         if not (counts["concepts"] and not counts["entities"] if classes is None else classes):
             return cls(store.facts, Path(path).name, store=store)

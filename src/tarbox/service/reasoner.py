@@ -52,15 +52,23 @@ class Reasoner:
         self._ranker = ranker_of(scorer, kb.index)
 
     @classmethod
-    def load(cls, run: str | os.PathLike[str], device: str = "cpu") -> Reasoner:
-        """The reasoner of a run that `tarbox train` wrote."""
+    def load(
+        cls, run: str | os.PathLike[str], device: str = "cpu", given: str | os.PathLike[str] | None = None
+    ) -> Reasoner:
+        """The reasoner of a run that `tarbox train` wrote; as if its store had the facts of the file `given`, too."""
         from tarbox.models.saved import open_run
 
         saved = open_run(run)
-        scorer = saved.scorer(device)
+        scorer, facts, store = saved.scorer(device), saved.facts, None if given else saved.store
+        if given is not None:
+            from tarbox.kb.additions import add_facts, read_facts
+            from tarbox.models.credo.updating import follow_run
+
+            facts = add_facts(facts, read_facts(given, saved.store.manifest.get("options", {})))
+            scorer = follow_run(saved, scorer, facts).model
         index = scorer.index if isinstance(scorer, Predictor) else None
         predicted = scorer.subsumptions if isinstance(scorer, SubsumptionPredictor) else None
-        kb = KnowledgeBase(saved.facts, title_of(saved), index, saved.store, predicted)
+        kb = KnowledgeBase(facts, title_of(saved), index, store, predicted)
         return cls(kb, scorer, saved.model_name, trained_on(saved.description))
 
     def answer(

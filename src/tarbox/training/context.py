@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 from weakref import WeakKeyDictionary
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tarbox.benchmark.options import EVALUATION_ONLY
@@ -28,7 +29,7 @@ from tarbox.training.failures import StopSignals, interrupted, require_memory
 from tarbox.training.hardware import Hardware
 from tarbox.training.loop import ALL_EPOCHS, Fit, Observers, Trainer, build_engine
 from tarbox.training.reporting import ProgressReport
-from tarbox.training.run import RunFolder
+from tarbox.training.run import RunFolder, write_tensors
 from tarbox.training.settings import Settings
 from tarbox.training.step import Engine
 from tarbox.training.validation import Validator
@@ -98,6 +99,10 @@ class TrainingContext:
         if stage is None:
             self.state = state
         return trainer.best()
+
+    def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        write_tensors(self.run.path / name, tensors, {})
 
     def require_memory(self, host: int, device: int, advice: str) -> None:
         of_machine, of_device = self.hardware.memory_left()

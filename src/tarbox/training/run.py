@@ -68,12 +68,12 @@ class RunFolder:
             "model": settings.model_name,
             "vocabulary_hash": store.vocabulary_hash,
             "content_hash": store.manifest["content_hash"],
-            "source": _describe_source(store.path if benchmark is None else benchmark.path, benchmark, folder),
+            "source": describe_source(store.path if benchmark is None else benchmark.path, benchmark, folder),
             "queries": {} if benchmark is None else checksums(benchmark),
         }
         if (title := name_of(store)) is not None:
             description["title"] = title
-        replace_file(folder / RUN, _json(description))
+        replace_file(folder / RUN, as_json(description))
         return cls(folder)
 
     @property
@@ -131,7 +131,7 @@ class RunFolder:
             },
             "hardware": dict(hardware),
         }
-        replace_file(file, _json([*earlier, entry]))
+        replace_file(file, as_json([*earlier, entry]))
 
     def write_settings(self, settings: Settings) -> None:
         replace_file(self.path / CONFIG, settings.toml().encode())
@@ -151,7 +151,7 @@ class RunFolder:
         return read_tensors(self.path / LAST)
 
 
-def _describe_source(path: Path, benchmark: Benchmark | None, run: Path) -> dict[str, Any]:
+def describe_source(path: Path, benchmark: Benchmark | None, run: Path) -> dict[str, Any]:
     """What run.json says of what it was told to train on."""
     described = {
         "kind": STORE if benchmark is None else BENCHMARK,
@@ -220,5 +220,5 @@ def _git(folder: Path, *arguments: str) -> str:
     return found.stdout.decode().strip()
 
 
-def _json(content: Any) -> bytes:
+def as_json(content: Any) -> bytes:
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()

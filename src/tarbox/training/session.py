@@ -111,6 +111,8 @@ def resume(
             raise ConfigError(f"{key} cannot change when a run is resumed; only {', '.join(RESUMABLE)} can")
     settings = resolve([merge(saved.settings, changes)])
     hardware = open_hardware(settings.hardware)
+    if "updates" in saved.description:
+        raise ConfigError(f"{saved.path} was updated: its training cannot go on. Train again on the store.")
     run = RunFolder(saved.path)
     with run.locked():
         opened = _source_of(saved, source)

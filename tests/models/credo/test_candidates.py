@@ -14,7 +14,7 @@ from tarbox.kb.rows import TripleKeys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.credo import candidates as module
-from tarbox.models.credo.candidates import LEAST_SHARE, Pool, candidate_links, candidate_typings
+from tarbox.models.credo.candidates import LEAST_SHARE, Pool, Scope, Totals, candidate_links, candidate_typings
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
 from tarbox.models.saved import sizes_of
@@ -180,3 +180,21 @@ def test_little_or_nothing(concepts: int) -> None:
         model, evidence = predictor(facts), Evidence.of(facts)
         for keys, features in [*candidate_links(model, evidence), *candidate_typings(model, evidence)]:
             assert (len(keys), len(features)) == (0, 0)
+
+
+@some
+@given(seeds)
+def test_a_scope_changes_nothing_but_what_is_asked(seed: int) -> None:
+    """With every entity new, all is asked as without a scope. With one new and the totals of the others known, its
+    facts are found with the same features, and no others."""
+    _, model, evidence = given_(seed)
+    sums: list[np.ndarray] = []
+    whole = dict(enumerate(candidate_links(model, evidence, totals=sums)))
+    nothing = np.empty(0, np.int64)
+    for new in (np.ones(7, np.bool_), np.arange(7) == 3):
+        scope = Scope(new, nothing, Totals.of(sums), new)
+        for relation, (keys, features) in enumerate(candidate_links(model, evidence, scope=scope)):
+            _, head, tail = TripleKeys(7).decode(whole[relation][0])
+            own = new[head] | new[tail]
+            assert keys.tolist() == whole[relation][0][own].tolist()
+            np.testing.assert_allclose(features, whole[relation][1][own], rtol=1e-4, atol=1e-5)

@@ -9,9 +9,10 @@ relation by relation, and for typings some entities at a time: nothing is a tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar, final
 
 import numpy as np
@@ -88,9 +89,65 @@ class Pool:
         return self.size if self.ids is None else len(self.ids)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The logarithm of the sum of the softmax of each question, by sorted keys `directed relation * E + entity`."""
+
+    keys: Keys
+    values: Floats
+
+    @classmethod
+    def of(cls, sums: Sequence[Floats]) -> Totals:
+        """From [E] of each directed relation in turn, NaN where none was asked for."""
+        asked = [np.flatnonzero(~np.isnan(own)) for own in sums]
+        keys = [directed * len(own) + places for directed, (own, places) in enumerate(zip(sums, asked, strict=True))]
+        values = [own[places] for own, places in zip(sums, asked, strict=True)]
+        return cls(np.concatenate([np.empty(0, np.int64), *keys]), np.concatenate([np.empty(0, np.float32), *values]))
+
+    def of_relation(self, directed: int, width: int) -> Floats:
+        """[E], NaN where none is known."""
+        found = np.full(width, np.nan, np.float32)
+        own = _within(self.keys, directed, width)
+        found[self.keys[own] - directed * width] = self.values[own]
+        return found
+
+
+def _within(keys: Keys, number: int, width: int) -> slice:
+    """Where among sorted keys those of `number * width + ...` are."""
+    low, high = np.searchsorted(keys, [number * width, (number + 1) * width])
+    return slice(low, high)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is asked after a change. All questions of `new` entities [E], and those whose facts have `changed` (keys as
+    of `Totals`, sorted), are asked as if for the first time; every other one, whose total is known, only whether it
+    leads to a new entity. `typed` [E] are asked for concepts."""
+
+    new: NDArray[np.bool_]
+    changed: Keys
+    totals: Totals
+    typed: NDArray[np.bool_]
+
+    def again(self, directed: int) -> NDArray[np.bool_]:
+        """[E] the entities whose question by a directed relation is asked as if for the first time."""
+        found, width = self.new.copy(), len(self.new)
+        found[self.changed[_within(self.changed, directed, width)] - directed * width] = True
+        return found
+
+
 @torch.no_grad()
-def candidate_links(predictor: Complex, evidence: Evidence, share: float = 1.0) -> Iterator[Candidates]:
-    """Of each relation, by `TripleKeys` over the entities; about this share of them, always the same."""
+def candidate_links(
+    predictor: Complex,
+    evidence: Evidence,
+    share: float = 1.0,
+    scope: Scope | None = None,
+    totals: list[Floats] | None = None,
+) -> Iterator[Candidates]:
+    """Of each relation, by `TripleKeys` over the entities; about this share of them, always the same. The totals of the
+    softmaxes are added to `totals`, as `Totals.of` reads them."""
     codec = TripleKeys(max(evidence.sizes.entities, 1))
     most = int(np.clip(_ALL // max(2 * len(evidence.facts.heads), 1), 4, _MOST))
     for relation in range(evidence.sizes.relations):
@@ -98,10 +155,12 @@ def candidate_links(predictor: Complex, evidence: Evidence, share: float = 1.0) 
         found: list[Keys] = [np.empty(0, np.int64)]
         sums = []
         for directed, probable in zip((2 * relation, 2 * relation + 1), likely, strict=True):
-            rows, columns, total = _ask(predictor, evidence, directed, (probable, most))
+            rows, columns, total = _ask(predictor, evidence, directed, (probable, most), scope)
             head, tail = (columns, rows) if directed % 2 == 0 else (rows, columns)
             found.append(pair_keys(head, tail, codec.width))
             sums.append(total)
+        if totals is not None:
+            totals += sums
         head, tail = np.divmod(_drawn(distinct(np.concatenate(found)), share), codec.width)
         allowed = evidence.compatibility.allow_links(np.full(len(head), relation), head, tail)
         head, tail = head[allowed], tail[allowed]
@@ -111,31 +170,44 @@ def candidate_links(predictor: Complex, evidence: Evidence, share: float = 1.0) 
 
 
 def _ask(
-    predictor: Complex, evidence: Evidence, directed: int, limits: tuple[Floats, int]
+    predictor: Complex, evidence: Evidence, directed: int, limits: tuple[Floats, int], scope: Scope | None
 ) -> tuple[Keys, Keys, Floats]:
     """(entities, what a directed relation may lead to from them, [E] the logarithm of the sum of each softmax over what
     is not known; NaN where none was asked for)."""
     probable, most = limits
     width = evidence.sizes.entities
-    near, far = evidence.known_links(directed)
+    known = evidence.known_links(directed)
     asked = probable >= LEAST_LIKELY
-    asked[near] = True
-    entities = np.flatnonzero(asked).astype(np.int32)
+    asked[known[0]] = True
     size = _pool_size(2 * len(evidence.facts.heads), predictor)
-    pool = Pool.of(np.bincount(far, minlength=width), 0, size, needed=False)
+    pool = Pool.of(np.bincount(known[1], minlength=width), 0, size, needed=False)
     sums = np.full(width, np.nan, np.float32)
+    parts = [(asked, pool)]
+    if scope is not None:
+        sums = np.where(asked, scope.totals.of_relation(directed, width), np.nan)
+        again = asked & (scope.again(directed) | np.isnan(sums))
+        sums[again] = np.nan
+        parts = [(again, pool), (asked & ~again, Pool(0, width, np.flatnonzero(scope.new).astype(np.int32)))]
 
-    def ask(block: slice) -> tuple[Keys, Keys]:
-        own = entities[block]
-        scores = predictor.scores(_questions(predictor, directed, own), pool.nodes(predictor.nodes)).float()
-        _remove(scores, own, (near, far), pool)
-        total = torch.logsumexp(scores, 1)
-        sums[own] = total.cpu().numpy()
+    def ask(entities: Ids, pool: Pool) -> tuple[Keys, Keys]:
+        scores = predictor.scores(_questions(predictor, directed, entities), pool.nodes(predictor.nodes)).float()
+        _remove(scores, entities, known, pool)
+        total = _on(sums[entities], scores)
+        if np.isnan(sums[entities[0]]):
+            total = torch.logsumexp(scores, 1)
+            sums[entities] = total.cpu().numpy()
         row, column = _strongest(scores, total, most)
-        return own[row].astype(np.int64), pool.names(column)
+        return entities[row].astype(np.int64), pool.names(column)
 
-    found = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_each(ask, len(entities), len(pool), predictor)]
+    found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for flags, reached in parts:
+        entities = np.flatnonzero(flags if len(reached) else flags[:0]).astype(np.int32)
+        found += _each(partial(_ask_some, ask, entities, reached), len(entities), len(reached), predictor)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([columns for _, columns in found]), sums
+
+
+def _ask_some(ask: Callable[[Ids, Pool], T], entities: Ids, pool: Pool, rows: slice) -> T:
+    return ask(entities[rows], pool)
 
 
 def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) -> Iterator[T]:
@@ -156,7 +228,9 @@ def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) 
 
 
 @torch.no_grad()
-def candidate_typings(predictor: Complex, evidence: Evidence, share: float = 1.0) -> Iterator[Candidates]:
+def candidate_typings(
+    predictor: Complex, evidence: Evidence, share: float = 1.0, scope: Scope | None = None
+) -> Iterator[Candidates]:
     """Of some entities at a time, by `entity * C + concept`; about this share of them, always the same.
 
     Terms, which are what the hierarchy says (ADR 50), are not asked, and their concepts are no candidates for others
@@ -167,7 +241,7 @@ def candidate_typings(predictor: Complex, evidence: Evidence, share: float = 1.0
     facts, tree = evidence.facts, ConceptTree.of(evidence)
     asked = np.ones(evidence.sizes.entities, np.bool_)
     asked[facts.typed[facts.term_typings()]] = False
-    everybody = np.flatnonzero(asked).astype(np.int32)
+    everybody = np.flatnonzero(asked if scope is None else asked & scope.typed).astype(np.int32)
     near, far = evidence.instances.concepts_of.coordinates()
     size = _pool_size(len(everybody), predictor)
     pool = Pool.of(np.bincount(far[asked[near]], minlength=width), evidence.sizes.entities, size, needed=True)
@@ -263,5 +337,7 @@ def _strongest(scores: Tensor, total: Tensor, most: int) -> tuple[Keys, Keys]:
     return rows[kept], columns[kept]
 
 
-def _on(ids: Keys | Ids, like: Tensor) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(ids, dtype=np.int64)).to(like.device)
+def _on(numbers: Keys | Ids | Floats, like: Tensor) -> Tensor:
+    """Ids as whole numbers, totals as they are."""
+    kind = np.float32 if numbers.dtype == np.float32 else np.int64
+    return torch.from_numpy(np.ascontiguousarray(numbers, dtype=kind)).to(like.device)

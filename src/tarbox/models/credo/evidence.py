@@ -100,8 +100,14 @@ class Signatures:
     directed: int
 
     @classmethod
-    def of(cls, facts: Facts, sizes: Sizes, instances: Instances) -> Signatures:
+    def of(
+        cls, facts: Facts, sizes: Sizes, instances: Instances, fitted: tuple[Ids, Tensor] | None = None
+    ) -> Signatures:
+        """With weights of these concepts that were fitted before; they are fitted where none are given."""
         kept, column = frequent_columns(instances.entities_of.sizes(), sizes.directed)
+        if fitted is not None:
+            kept, column = fitted[0], np.full(sizes.concepts, -1, np.int64)
+            column[kept] = sizes.directed + np.arange(len(kept))
         width = sizes.directed + len(kept)
         typed, types = instances.concepts_of.coordinates()
         inside = column[types] >= 0
@@ -109,7 +115,8 @@ class Signatures:
         entities = np.concatenate([facts.tails, facts.heads, typed[inside]])
         columns = np.concatenate([2 * relations, 2 * relations + 1, column[types[inside]]])
         rows = Rows.of(entities, columns, sizes.entities, max(width, 1))
-        return cls(rows, fit_linear(rows, max(width, 1)), kept, sizes.directed)
+        weights = fit_linear(rows, max(width, 1)) if fitted is None else fitted[1]
+        return cls(rows, weights, kept, sizes.directed)
 
     def relation(self, directed: int) -> Floats:
         """[E] how likely each entity has a directed relation."""
@@ -154,7 +161,8 @@ class Evidence:
     compatibility: Compatibility
 
     @classmethod
-    def of(cls, facts: Facts) -> Evidence:
+    def of(cls, facts: Facts, fitted: tuple[Ids, Tensor] | None = None) -> Evidence:
+        """`fitted` are weights of signatures, as of `Signatures.of`."""
         sizes, instances = sizes_of(facts), Instances.of(facts)
         heads, relations, tails = (column.astype(np.int64) for column in (facts.heads, facts.relations, facts.tails))
         forward, inverse = 2 * relations * sizes.entities, (2 * relations + 1) * sizes.entities
@@ -166,7 +174,7 @@ class Evidence:
             having,
             KeyCounts.of(np.concatenate([forward + heads, inverse + tails])),
             _relation_sizes(facts.relations, having, sizes),
-            Signatures.of(facts, sizes, instances),
+            Signatures.of(facts, sizes, instances, fitted),
             RuleConfidences.of(facts),
             Neighbours.of(facts, instances),
             Compatibility.of(facts, sizes, instances),

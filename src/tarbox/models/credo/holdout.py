@@ -25,7 +25,7 @@ from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys, contains, pair_keys
 from tarbox.models.complex import Complex
-from tarbox.models.credo.candidates import Candidates, candidate_links, candidate_typings
+from tarbox.models.credo.candidates import Candidates, Scope, Totals, candidate_links, candidate_typings
 from tarbox.models.credo.concepts import CONCEPT_FEATURES
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
@@ -55,17 +55,29 @@ _SHORTLIST: Final = 320
 
 @final
 @dataclass(frozen=True, slots=True)
+class Predicted:
+    """(keys, probabilities) of links and of typings that are not known, and the totals of the questions asked."""
+
+    links: tuple[Keys, Floats]
+    typings: tuple[Keys, Floats]
+    totals: Totals
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class FactCalibration:
     """From candidates to probabilities."""
 
     links: Network
     typings: Network
 
-    def probabilities(self, predictor: Complex, evidence: Evidence) -> FactProbabilities:
-        """The facts, and what the predictor makes of all of them."""
-        links = _apply(self.links, candidate_links(predictor, evidence), complete, evidence.sizes.entities**2)
-        typings = _apply(self.typings, candidate_typings(predictor, evidence), complete)
-        return FactProbabilities.of(evidence.facts, evidence.sizes, links, typings)
+    def predict(self, predictor: Complex, evidence: Evidence, scope: Scope | None = None) -> Predicted:
+        """What the predictor makes of the facts, or of what has changed."""
+        totals: list[Floats] = []
+        found, span = candidate_links(predictor, evidence, scope=scope, totals=totals), evidence.sizes.entities**2
+        links = _apply(self.links, found, complete, span)
+        typings = _apply(self.typings, candidate_typings(predictor, evidence, scope=scope), complete)
+        return Predicted(links, typings, Totals.of(totals))
 
 
 def _apply(
@@ -93,6 +105,12 @@ class HeldOut:
         facts = self.whole
         codec = TripleKeys(max(len(facts.vocabulary.entities), 1))
         return np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
+
+    def lost(self) -> Flags:
+        """[A] which of all assertions are held out."""
+        codec = TripleKeys(max(len(self.whole.vocabulary.entities), 1))
+        whole, kept = (codec.encode(part.relations, part.heads, part.tails) for part in (self.whole, self.kept))
+        return ~contains(np.sort(kept), whole)
 
     def true_typings(self) -> Keys:
         typed, types = Instances.of(self.whole).concepts_of.coordinates()
@@ -153,9 +171,8 @@ class FittingQueries:
 
 def _held_out_ends(facts: HeldOut) -> tuple[Ids, Ids, Ids]:
     """(entity, directed relation, other) of the held-out links, seen from both ends."""
-    codec = TripleKeys(max(len(facts.whole.vocabulary.entities), 1))
-    own, kept = (codec.encode(part.relations, part.heads, part.tails) for part in (facts.whole, facts.kept))
-    relation, head, tail = codec.decode(own[~contains(np.sort(kept), own)])
+    lost = facts.lost()
+    relation, head, tail = (column[lost] for column in (facts.whole.relations, facts.whole.heads, facts.whole.tails))
     both = (
         np.concatenate([head, tail]),
         np.concatenate([2 * relation, 2 * relation + 1]),

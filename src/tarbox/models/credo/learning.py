@@ -7,22 +7,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
-from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.predictor import (
+    MEASURED,
+    FittedPredictor,
+    build_predictor,
+    draw,
+    mean_reciprocal_rank,
+)
+from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.credo.subsumptions import predict_subsumptions
 from tarbox.models.learning.batches import SampleSource
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
 from tarbox.models.links import link_sources
-from tarbox.models.saved import sizes_of
+from tarbox.models.saved import PREDICTOR, sizes_of
 
 PLAN: Final = {
     "training the link predictor on kept facts": 0.35,
@@ -47,7 +55,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
     further = max(1, round(config.continued * context.epochs))
     kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
-    predictor = Complex(_predictor_config(config), sizes_of(data.facts)).to(context.device)
+    predictor = build_predictor(config, sizes_of(data.facts)).to(context.device)
     context.begin(next(parts))
     first = max(1, context.epochs - further)
     turn = first / (first + further)
@@ -57,6 +65,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     context.fit(blind, kept(), Stage("blind", further, predictor, (turn, 1.0)))
     context.begin(next(parts))
     calibration, probabilities = fit_calibration(blind.eval(), Evidence.of(facts.kept), facts, context.seed)
+    mrr = mean_reciprocal_rank(blind, data.facts, draw(facts.lost(), MEASURED, context.seed))
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)
@@ -66,7 +75,11 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     context.begin(next(parts))
     context.fit(predictor, everything(), Stage("all", further, span=(turn, 1.0)))
     context.begin(next(parts))
-    probabilities = calibration.probabilities(predictor.eval(), Evidence.of(data.facts))
+    evidence = Evidence.of(data.facts)
+    predicted = calibration.predict(predictor.eval(), evidence)
+    told = mrr, np.zeros(evidence.sizes.entities, np.bool_)
+    context.save(PREDICTOR, FittedPredictor.of(predictor, calibration, evidence, predicted.totals, told).arrays)
+    probabilities = FactProbabilities.of(data.facts, evidence.sizes, predicted.links, predicted.typings)
     index = Index.of(data.facts)
     found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking)
     context.begin(next(parts))
@@ -79,9 +92,3 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
 def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
     """What makes the links of these facts, on the device while they are used."""
     return lambda: link_sources(facts, config.candidates, context.device)
-
-
-def _predictor_config(config: CredoConfig) -> ComplexConfig:
-    return ComplexConfig(
-        config.rank, config.regularization, config.relation_weight, config.candidates, config.initial, config.experts
-    )

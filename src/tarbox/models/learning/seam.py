@@ -111,6 +111,10 @@ class RunContext(Protocol):
         """
         ...
 
+    def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep arrays in the file RUN/NAME, which answering never reads: for `tarbox update`."""
+        ...
+
     def require_memory(self, host: int, device: int, advice: str) -> None:
         """Refuse, before it begins, what cannot fit: bytes wanted beyond what is in use now; `advice` names the
         setting that helps."""

@@ -1,0 +1,276 @@
+"""Updating a run, measured: entities that training has not seen, and new facts of those it has.
+
+    PYTHONPATH=src python3 benchmarks/updating.py scratch/kb-codex-m scratch/kb-fb15k-237 --set stopping.epochs=15
+
+A tenth of the entities are held out of training with all their facts. Then half of the facts of each are given by an
+update, and the assertions among the other half are asked for: filtered MRR among all entities, from the new entity to
+the other end (`of new`) and from the other end to the new entity (`to new`). Beside it stand a run trained on all facts
+but those asked for, counting, and the facts of the nearest neighbours by the given facts. The calibration error is of
+the ten best predictions of every question about a new entity (docs/evaluation.md). The cost is processor time: of an
+update with 1,000 new entities, as a share of training. Last, one in a hundred facts of that graph is left out of
+training and added by an update, and the same assertions are asked for again.
+
+Results: a table, and $OUT/updating.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tarbox.core.ids import Level
+from tarbox.evaluation.calibration import Predictions, reliability
+from tarbox.execution.graph import Index
+from tarbox.kb.arrays import Flags, Ids
+from tarbox.kb.facts import Facts
+from tarbox.kb.rows import TripleKeys, contains, ranges
+from tarbox.kb.splits import keep_entities
+from tarbox.kb.statistics import degrees
+from tarbox.kb.store import open_store
+from tarbox.kb.writing import write_store
+from tarbox.models.counting import Counting
+from tarbox.models.credo.model import Credo
+from tarbox.models.credo.neighbours import Neighbours
+from tarbox.models.saved import open_run
+from tarbox.models.scorer import Scorer
+from tarbox.query.templates import TEMPLATES
+from tarbox.training.session import start
+from tarbox.training.settings import read_assignments, read_recipe, resolve
+from tarbox.training.updating import update
+
+HELD_OUT: Final = 0.1
+ADDED: Final = 0.01
+COSTED: Final = 1000
+BARS: Final = {"ratio": 0.85, "ece": 0.07, "cost": 0.05, "ratio_1%": 0.97}
+_AT_ONCE: Final = 64
+Scoring = Callable[[Ids], NDArray[np.float64]]
+"""From 1p questions [B, 2] (directed relation, entity) to scores [B, E]."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The graphs of the experiment over one vocabulary: all facts, those given by the time of the asking, and those
+    that the run is trained on; `new` [E] are the entities held out, `asked` [N, 3] (head, relation, tail)."""
+
+    whole: Facts
+    given: Facts
+    base: Facts
+    new: Flags
+    asked: Ids
+
+    @classmethod
+    def of(cls, facts: Facts, asked: int, seed: int) -> Protocol:
+        random = np.random.default_rng(seed)
+        size = len(facts.vocabulary.entities)
+        new = np.zeros(size, np.bool_)
+        new[random.choice(size, round(HELD_OUT * size), replace=False)] = True
+        owner = np.where(new[facts.heads], facts.heads, np.where(new[facts.tails], facts.tails, -1))
+        assertions = owner >= 0
+        later = assertions & (_places(owner, random) % 2 == 1)
+        typed = np.where(new[facts.typed], facts.typed, -1)
+        typings = (typed >= 0) & (_places(typed, random) % 2 == 1)
+        given = facts.with_assertions(~later).with_typings(~typings)
+        base = facts.with_assertions(~assertions).with_typings(typed < 0)
+        chosen = random.permutation(np.flatnonzero(later))[:asked]
+        table = np.stack([facts.heads[chosen], facts.relations[chosen], facts.tails[chosen]], axis=1)
+        return cls(facts, given, base, new, table)
+
+    def some(self, count: int) -> Facts:
+        """What is given of so many of the new entities, and of no other."""
+        others = np.flatnonzero(self.new)[count:]
+        left = np.ones(len(self.new), np.bool_)
+        left[others] = False
+        return keep_entities(self.given, left)
+
+
+def _places(owners: Ids, random: np.random.Generator) -> NDArray[np.int64]:
+    """[F] the place of each fact among those of its owner, in random order."""
+    order = np.lexsort((random.random(len(owners)), owners))
+    first = np.searchsorted(owners[order], owners[order])
+    found = np.empty(len(owners), np.int64)
+    found[order] = np.arange(len(owners)) - first
+    return found
+
+
+def by_model(model: Scorer) -> Scoring:
+    return lambda questions: model.score(TEMPLATES["1p"].shape, questions, Level.ENTITY)
+
+
+def by_neighbours(facts: Facts) -> Scoring:
+    """What the nearest neighbours of an entity have, by their similarity; equals by counting."""
+    index = Index.of(facts)
+    neighbours, counting = Neighbours.of(facts, index.instances), by_model(Counting.from_facts(facts))
+
+    def score(questions: Ids) -> NDArray[np.float64]:
+        found = 1e-6 * counting(questions)
+        for row, (directed, entity) in enumerate(questions.tolist()):
+            own = slice(*neighbours.similar.offsets[entity : entity + 2])
+            keys = directed * neighbours.width + neighbours.similar.columns[own].astype(np.int64)
+            places = np.searchsorted(neighbours.links.keys, keys)
+            there = contains(neighbours.links.keys, keys)
+            first, last = neighbours.links.starts[places[there]], neighbours.links.starts[places[there] + 1]
+            origin, links = ranges(first, last - first)
+            np.add.at(found[row], neighbours.links.far[links], neighbours.similar.values[own][there][origin])
+        return found
+
+    return score
+
+
+def reciprocal_ranks(score: Scoring, protocol: Protocol) -> dict[str, float]:
+    """MRR from new entities, to new entities, and of all; every true answer but the asked one is left out."""
+    facts, codec = protocol.whole, TripleKeys(len(protocol.new))
+    head, relation, tail = protocol.asked.T
+    questions = np.concatenate([np.stack([2 * relation + 1, head], 1), np.stack([2 * relation, tail], 1)])
+    goals = np.append(tail, head)
+    ways = ((2 * facts.relations + 1, facts.heads, facts.tails), (2 * facts.relations, facts.tails, facts.heads))
+    known = np.sort(np.concatenate([codec.encode(*way) for way in ways]))
+    found = []
+    for start_at in range(0, len(goals), _AT_ONCE):
+        own, goal = questions[start_at : start_at + _AT_ONCE], goals[start_at : start_at + _AT_ONCE]
+        scores = score(own.astype(np.int32))
+        first = codec.encode(own[:, 0], own[:, 1], np.zeros(len(own), np.int64))
+        low, high = np.searchsorted(known, first), np.searchsorted(known, first + codec.width)
+        row, places = ranges(low, high - low)
+        reached = scores[np.arange(len(own)), goal][:, None].copy()
+        scores[row, known[places] % codec.width] = -np.inf
+        found.append(1 / (1 + (scores > reached).sum(1) + (scores == reached).sum(1) / 2))
+    each, from_new, to_new = np.concatenate(found), protocol.new[questions[:, 1]], protocol.new[goals]
+    return {"mrr": float(each.mean()), "of new": float(each[from_new].mean()), "to new": float(each[to_new].mean())}
+
+
+def calibration_error(model: Credo, protocol: Protocol) -> dict[str, float]:
+    """Of the ten best predictions of each question about a new entity that has an answer in the whole graph."""
+    facts, codec = protocol.whole, TripleKeys(len(protocol.new))
+    near = np.append(facts.heads, facts.tails)
+    keys = np.append(2 * facts.relations + 1, 2 * facts.relations).astype(np.int64) * codec.width + near
+    directed, entity = np.divmod(np.unique(keys[protocol.new[near]]), codec.width)
+    true = np.sort(codec.encode(facts.relations, facts.heads, facts.tails))
+    held = model.probabilities
+    degrees, truth = [], []
+    for way, own in zip(directed.tolist(), entity.tolist(), strict=True):
+        first, last = held.starts[way : way + 2]
+        low, high = first + np.searchsorted(held.near[first:last], [own, own + 1])
+        far, likely = held.far[low:high], held.degrees[low:high]
+        best = np.argsort(-np.where(likely < 1, likely, 0), kind="stable")[:10]
+        best = best[likely[best] < 1]
+        heads, tails = (np.full(len(best), own), far[best]) if way % 2 else (far[best], np.full(len(best), own))
+        degrees.append(likely[best])
+        truth.append(contains(true, codec.encode(np.full(len(best), way // 2), heads, tails)))
+    found = reliability(Predictions(np.concatenate(degrees).astype(np.float64), np.concatenate(truth), len(directed)))
+    return {"ece": found.ece, "degree": found.degree, "true": found.true, "predictions": found.n}
+
+
+def most_connected(facts: Facts, count: int) -> Facts:
+    """The facts among so many entities, those with the most; all, where the count is 0."""
+    keep = np.zeros(len(facts.vocabulary.entities), np.bool_)
+    keep[np.argsort(-degrees(facts), kind="stable")[: count or None]] = True
+    return keep_entities(facts, keep)
+
+
+def measure(kb: Path, given: argparse.Namespace) -> dict[str, Any]:
+    settings, seed, keep = given.settings, given.seed, given.keep
+    protocol = Protocol.of(most_connected(open_store(kb).facts, given.entities), given.asked, seed)
+    found: dict[str, Any] = {"kb": kb.name, "new": int(protocol.new.sum()), "asked": len(protocol.asked)}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) if keep is None else keep / kb.name
+        few = protocol.given.with_assertions(np.random.default_rng(seed).random(len(protocol.given.heads)) >= ADDED)
+        stores = {
+            "given": protocol.given,
+            "base": keep_entities(protocol.base, ~protocol.new),
+            "some": protocol.some(COSTED),
+            "few": few,
+        }
+        for name, facts in stores.items():
+            write_store(place / name, facts)
+
+        def train(name: str) -> float:
+            spent = place / f"run-{name}.seconds"
+            if spent.exists():
+                return float(spent.read_text())
+            began = time.process_time()
+            config = resolve([read_recipe("credo"), read_assignments([*settings, f"seed={seed}"], "credo")], "credo")
+            start(place / name, place / f"run-{name}", config)
+            spent.write_text(str(time.process_time() - began))
+            return time.process_time() - began
+
+        def updated(run: str, store: str) -> tuple[Credo, float]:
+            shutil.rmtree(place / f"{run}-{store}", ignore_errors=True)
+            began = time.process_time()
+            update(place / f"run-{run}", place / store, place / f"{run}-{store}")
+            spent = time.process_time() - began
+            model = open_run(place / f"{run}-{store}").scorer()
+            assert isinstance(model, Credo)
+            return model, spent
+
+        seconds = {name: train(name) for name in ("base", "given", "few")}
+        found["training"] = seconds["given"]
+        scratch = open_run(place / "run-given").scorer()
+        assert isinstance(scratch, Credo)
+        found["predictor_bytes"] = (place / "run-given" / "predictor.safetensors").stat().st_size
+        found["scratch"] = reciprocal_ranks(by_model(scratch), protocol) | calibration_error(scratch, protocol)
+        model, found["updating"] = updated("base", "given")
+        found["updated"] = reciprocal_ranks(by_model(model), protocol) | calibration_error(model, protocol)
+        found["counting"] = reciprocal_ranks(by_model(Counting.from_facts(protocol.given)), protocol)
+        found["neighbours"] = reciprocal_ranks(by_neighbours(protocol.given), protocol)
+        found["updates"] = json.loads((place / "base-given" / "run.json").read_bytes())["updates"]
+        found["ratio"] = found["updated"]["mrr"] / found["scratch"]["mrr"]
+        found["ece"] = found["updated"]["ece"]
+        found["cost"] = updated("base", "some")[1] / found["training"]
+        model, found["updating_1%"] = updated("few", "given")
+        found["updated_1%"] = reciprocal_ranks(by_model(model), protocol)
+        found["ratio_1%"] = found["updated_1%"]["mrr"] / found["scratch"]["mrr"]
+    return found
+
+
+def show(found: Sequence[dict[str, Any]]) -> None:
+    rows = ("scratch", "updated", "updated_1%", "neighbours", "counting")
+    print(f"{'':16}{'':14}{'MRR':>7}{'of new':>9}{'to new':>9}{'ECE':>8}")
+    for each in found:
+        for name in rows:
+            part = each[name]
+            print(
+                f"{each['kb']:16}{name:14}"
+                + "".join(f"{100 * part[key]:{7 if key == 'mrr' else 9}.1f}" for key in ("mrr", "of new", "to new"))
+                + (f"{part['ece']:8.3f}" if "ece" in part else "")
+            )
+        print(
+            f"{each['kb']:16}"
+            + ", ".join(
+                f"{key} {each[key]:.3f} ({'<=' if key in ('ece', 'cost') else '>='} {bar})" for key, bar in BARS.items()
+            )
+            + f"; training {each['training']:.0f} s of processor time"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stores", nargs="+", type=Path)
+    parser.add_argument("--asked", type=int, default=2000, help="how many assertions are asked for")
+    parser.add_argument("--entities", type=int, default=0, help="only so many entities, those with the most facts")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], dest="settings", help="a setting of training")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for stores and runs; runs that are there are not trained again"
+    )
+    given = parser.parse_args()
+    found = []
+    for kb in given.stores:
+        found.append(measure(kb, given))
+        print(json.dumps(found[-1]), flush=True)
+    (Path(os.environ.get("OUT", ".")) / "updating.json").write_text(json.dumps(found, indent=1))
+    show(found)
+
+
+if __name__ == "__main__":
+    main()
