@@ -61,8 +61,8 @@ def rows_of(content: Any, labels: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         yield {**labels, **figures}
     for key, value in content.items():
         if key in NESTED and isinstance(value, dict):
-            for name, below in value.items():
-                told = {**labels, **dict(zip(NESTED[key].split(), name.split(), strict=False))}
+            for names, below in value.items():
+                told = {**labels, **dict(zip(NESTED[key].split(), names.split(), strict=False))}
                 yield from rows_of({"templates": mean_ranks(below)} if key == "ranks" else below, told)
         elif not figures_of(key, value):
             yield from rows_of(value, labels)

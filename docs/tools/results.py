@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import shlex
 import statistics
@@ -106,30 +107,31 @@ def make_table(clauses: Sequence[str], records: Mapping[str, Record]) -> list[st
         elif word != "from":
             columns.append(Column.parse(clause))
     rows = [row for row in rows if key in row and matches(row, where)]
+    if not rows:
+        raise SystemExit(f"no record has a row for: {'; '.join(clauses)}")
     lines = [f"| {key} | {' | '.join(column.header for column in columns)} |", "|---|" + "---:|" * len(columns)]
     for value in dict.fromkeys(row[key] for row in rows):
         cells = [column.cell(row for row in rows if row[key] == value) for column in columns]
         if any(cells):
             lines.append(f"| {value} | {' | '.join(cells)} |")
-    if len(lines) == 2:
-        raise SystemExit(f"no record has a row for: {'; '.join(clauses)}")
     return lines
 
 
 def make_bars(page: str, records: Mapping[str, Record]) -> list[str]:
-    """What is asked for on a page beside the figure of the record, and whether that is enough."""
+    """What is asked for on a page beside what was measured: of `each` row, or the mean of all; and if it is met."""
     lines = ["| asked for | at least or at most | measured | met |", "|---|---:|---:|---|"]
     for bar in (bar for bar in records["bars"]["figures"] if bar["page"] == page):
-        column = Column.parse(f" = {bar['figure']} {bar.get('where', '')}")
+        column = Column.parse(f" = {bar['figure']} {bar['where']}")
         rows = [row for row in records[bar["record"]]["figures"] if column.figure in row and matches(row, column.where)]
-        cells = {column.cell([row]).split(" ± ")[0] for row in rows}
-        values = sorted(float(cell.replace(",", "")) for cell in cells)
-        least = "at_least" in bar
-        wanted = float(column.show(bar["at_least" if least else "at_most"]).replace(",", ""))
-        met = (values[0] >= wanted) if least else (values[-1] <= wanted)
-        shown = [f"{value:,.{column.digits or 0}f}" for value in dict.fromkeys((values[0], values[-1]))]
-        bound = f"{'≥' if least else '≤'} {wanted:,.{column.digits or 0}f}"
-        lines.append(f"| {bar['asked']} | {bound} | {' to '.join(shown)} | {'yes' if met else '**no**'} |")
+        cells = [
+            column.cell(group).partition(" ±")[0] for group in ([[row] for row in rows] if bar["each"] else [rows])
+        ]
+        cells.sort(key=lambda cell: float(cell.replace(",", "")))
+        sign, limit, worst = ("≥", "at_least", cells[0]) if "at_least" in bar else ("≤", "at_most", cells[-1])
+        short = float(worst.replace(",", "")) - float(column.show(bar[limit]).replace(",", ""))
+        met = "yes" if short == 0 or (short > 0) == (sign == "≥") else "**no**"
+        shown = " to ".join(dict.fromkeys((cells[0], cells[-1])))
+        lines.append(f"| {bar['asked']} | {sign} {column.show(bar[limit])} | {shown} | {met} |")
     return lines
 
 
@@ -148,23 +150,20 @@ def split_clauses(comment: str) -> list[str]:
 
 def records_of(text: str, records: Mapping[str, Record]) -> list[str]:
     """The records that a text names: in its tables and in its links."""
-    tables = [
-        name for one in re.findall(r"<!-- (table: .*?) -->", text) for name in select(split_clauses(one), records)
-    ]
+    tables = [split_clauses(comment) for comment in re.findall(r"<!-- (table: .*?) -->", text)]
     pages = re.findall(r"<!-- bars: (.*?) -->", text)
     asked = [name for bar in records["bars"]["figures"] if bar["page"] in pages for name in ("bars", bar["record"])]
     linked = [name for name in re.findall(r"([\w-]+)\.json\b", text) if name in records]
-    return list(dict.fromkeys([*tables, *asked, *linked]))
+    return list(dict.fromkeys([*(name for one in tables for name in select(one, records)), *asked, *linked]))
 
 
 def describe(name: str, record: Record, folder: str) -> str:
     """A line of the list of records."""
-    seeds = record.get("seeds") or []
-    facts = [record["hardware"], f"commit {record['commit']}" if record.get("commit") else "", record.get("note", "")]
-    if len(seeds) > 1:
-        facts.insert(0, f"{len(seeds)} seeds")
     source = f"`{record['command']}`" if record.get("command") else record["source"]
-    return f"- [{name}]({folder}{name}.json): {source}. {'; '.join(filter(None, facts))}"
+    seeds = f"{len(record['seeds'])} seeds" if len(record["seeds"]) > 1 else ""
+    commit = f"commit {record['commit']}" if record.get("commit") else ""
+    facts = "; ".join(filter(None, (seeds, record["hardware"], commit, record.get("note"))))
+    return f"- [{name}]({folder}{name}.json): {source}" + (f" ({facts})" if facts else "")
 
 
 def write_page(text: str, folder: str, records: Mapping[str, Record]) -> str:
@@ -184,17 +183,17 @@ def write_page(text: str, folder: str, records: Mapping[str, Record]) -> str:
 
 
 def main() -> None:
-    records, stale = read_records(), []
+    records, check, stale = read_records(), "--check" in sys.argv[1:], []
     for page in read_pages():
         text = page.read_text(encoding="utf-8")
-        folder = "" if page.parent == RECORDS else ("results/" if page.parent == ROOT / "docs" else "../results/")
-        written = write_page(text, folder, records)
+        folder = os.path.relpath(RECORDS, page.parent) + "/"
+        written = write_page(text, "" if folder == "./" else folder, records)
         if written != text:
             stale.append(str(page.relative_to(ROOT)))
-            if "--check" not in sys.argv[1:]:
+            if not check:
                 page.write_text(written, encoding="utf-8")
-    if stale and "--check" in sys.argv[1:]:
-        raise SystemExit(f"not as their records say: {', '.join(stale)}. `python docs/tools/results.py` writes them")
+    if stale and check:
+        raise SystemExit(f"not as their records say: {', '.join(stale)}. `make results` writes them")
 
 
 if __name__ == "__main__":
