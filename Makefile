@@ -71,9 +71,9 @@ $(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.check: $(VENV)/.python pyproject.toml constraints.txt
-	@echo "installing tarbox, its tests and checks into $(VENV) ..."
-	@$(INSTALL) -e ".[test,dev]"
-	@touch $@ $(VENV)/.test $(VENV)/.demo
+	@echo "installing tarbox, its tests, checks and documentation into $(VENV) ..."
+	@$(INSTALL) -e ".[test,dev,docs]"
+	@touch $@ $(VENV)/.test $(VENV)/.docs $(VENV)/.demo
 
 $(VENV)/.python:
 	@command -v $(PYTHON) > /dev/null || { \

@@ -90,3 +90,16 @@ def test_documentation_links_lead_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())]
     assert [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_documentation_names_code_that_is_there() -> None:
+    """A link from a page to a Python file has the name of something that the file defines, or the file's own."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")]
+    links = [(page, *link) for page in pages for link in re.findall(r"\[`([^`]+)`\]\(([^)#]+\.py)\)", page.read_text())]
+    lost = []
+    for page, name, target in links:
+        last, text = re.escape(name.rpartition(".")[2]), (page.parent / target).read_text()
+        if name != Path(target).name and not re.search(rf"(?m)^\s*(?:class|def) {last}\b|^{last}\b.* = ", text):
+            lost.append(f"{page.relative_to(ROOT)}: {name}")
+    assert links
+    assert lost == []

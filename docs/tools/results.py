@@ -119,7 +119,7 @@ def make_table(clauses: Sequence[str], records: Mapping[str, Record]) -> list[st
 
 def make_bars(page: str, records: Mapping[str, Record]) -> list[str]:
     """What is asked for on a page beside what was measured: of `each` row, or the mean of all; and if it is met."""
-    lines = ["| asked for | at least or at most | measured | met |", "|---|---:|---:|---|"]
+    lines = ["| asked for | wanted | measured | met |", "|---|---:|---:|---|"]
     for bar in (bar for bar in records["bars"]["figures"] if bar["page"] == page):
         column = Column.parse(f" = {bar['figure']} {bar['where']}")
         rows = [row for row in records[bar["record"]]["figures"] if column.figure in row and matches(row, column.where)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import json
 import posixpath
 import re
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -24,6 +26,16 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)")
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+
+
+class Examples(griffe.Extension):
+    """Examples of docstrings are code."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        del kwargs
+        if obj.docstring:
+            example = re.compile(r"(^>>> .*(?:\n(?!\s*$).*)*)", re.M)
+            obj.docstring.value = example.sub(r"\n```pycon\n\1\n```\n", obj.docstring.value)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -78,18 +90,26 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return markdown if site.endswith(".py.md") else LINK.sub(lead, markdown)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> None:
+    """Lines of code are anchors, which mkdocs does not see."""
+    del config, files
+    page.present_anchor_ids = {*(page.present_anchor_ids or ()), *re.findall(r'id="(__codelineno-[\d-]+)"', html)}
+
+
 def place_of(site: str, target: str) -> str:
     """Where a link of a page leads, as a path in the repository."""
     outside = {value: key for key, value in OUTSIDE.items()}
-    origin = site.removeprefix("code/") if site.startswith("code/") else outside.get(site, f"docs/{site}")
+    code = site.removeprefix("code/").replace("readme.md", "README.md")
+    origin = code if site.startswith("code/") else outside.get(site, f"docs/{site}")
     return posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
 
 
 def site_path(path: str) -> str:
-    """The page of a file of the repository."""
+    """The page of a file of the repository. A README in small letters is no index of its folder."""
     if path.startswith("docs/"):
         return re.sub(r"^adr$", "adr/index.md", path.removeprefix("docs/").replace(".ipynb", ".md"))
-    return OUTSIDE.get(path, f"code/{path}" if path.endswith(".md") else f"code/{path}.md")
+    page = path.replace("README.md", "readme.md") if path.endswith(".md") else f"{path}.md"
+    return OUTSIDE.get(path, f"code/{page}")
 
 
 def find_line(path: str, text: str) -> str:
@@ -103,12 +123,13 @@ def find_line(path: str, text: str) -> str:
 def show_code(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8")
     language = {".py": "python", ".toml": "toml"}.get(Path(path).suffix, "text")
-    return text if path.endswith(".md") else f"# {Path(path).name}\n\n`{path}`\n\n~~~~{language}\n{text}~~~~\n"
+    shown = f'# {Path(path).name}\n\n`{path}`\n\n~~~~{language} linenums="1"\n{text}~~~~\n'
+    return text if path.endswith(".md") else shown
 
 
 def show_notebook(file: Path) -> str:
     """Cells in their order, with what they printed and drew."""
-    parts = [f"[The notebook itself]({file.name}) is in `{file.relative_to(ROOT).parent}`; `make notebooks` runs it.\n"]
+    parts = []
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         parts.append(source if cell["cell_type"] == "markdown" else f"~~~~python\n{source}\n~~~~")
@@ -119,7 +140,7 @@ def show_notebook(file: Path) -> str:
                 parts.append(f"![](data:image/png;base64,{''.join(data['image/png']).strip()})")
             elif text.strip():
                 parts.append(f"~~~~text\n{text.rstrip()}\n~~~~")
-    return "\n\n".join([*parts[1:2], parts[0], *parts[2:]]) + "\n"
+    return "\n\n".join([*parts, f"This page is `docs/notebooks/{file.name}`, as it ran."]) + "\n"
 
 
 def show_commands() -> str:
@@ -130,7 +151,8 @@ def show_commands() -> str:
 
     command = typer.main.get_command(app)
     context: Any = command.make_context("tarbox", [], resilient_parsing=True)
-    return get_docs_for_click(obj=command, ctx=context, name="tarbox", title="Commands")
+    text = get_docs_for_click(obj=command, ctx=context, name="tarbox", title="Commands")
+    return re.sub(r"\*\*Commands\*\*:\n\n(?:\* .*\n)+", "", text)  # they follow in full
 
 
 def show_settings() -> Iterator[str]:
@@ -139,7 +161,7 @@ def show_settings() -> Iterator[str]:
 
     yield "# Settings\n\nOf `tarbox train --set key=value` and `--config FILE.toml` ([how](../training.md#settings)).\n"
     for table, kind in [*COMPONENTS.items(), *((f"model, name = {name}", find_model(name).Config) for name in MODELS)]:
-        yield f"## {table}\n\n{re.sub(r'(?m)^    ', '', kind.__doc__ or '')}\n\n| setting | type | default |\n|---|---|---|"
+        yield f"## {table}\n\n{inspect.getdoc(kind)}\n\n| setting | type | default |\n|---|---|---|"
         for one in dataclasses.fields(kind):
             yield f"| `{one.name}` | {one.type} | `{getattr(one.default, 'value', one.default)!r}` |"
         yield ""
@@ -168,7 +190,7 @@ def show_http() -> Iterator[str]:
 
 
 def show_python() -> Iterator[str]:
-    yield "# Python\n\n`import tarbox` has these names; all other modules are for those who change tarbox.\n"
+    yield "# Python\n\n`tarbox.KnowledgeBase`, `tarbox.Reasoner` and `tarbox.TarboxError` are public; `Answers` is what they give.\n"
     for name in ("service.knowledge_base.KnowledgeBase", "service.reasoner.Reasoner", "service.answers.Answers"):
         yield f"::: tarbox.{name}\n"
     yield "::: tarbox.core.errors.TarboxError\n"
