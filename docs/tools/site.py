@@ -78,9 +78,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links as the site has them."""
+    """Links as the site has them; bars of tables within code as they are, which GitHub wants escaped."""
     del config, files
     site = page.file.src_uri
+    markdown = re.sub(
+        r"(?m)^\|.*$", lambda row: re.sub(r"`[^`]*`", lambda m: m[0].replace("\\|", "|"), row[0]), markdown
+    )
 
     def lead(match: re.Match[str]) -> str:
         path = place_of(site, match[2])
@@ -190,7 +193,7 @@ def show_http() -> Iterator[str]:
 
 
 def show_python() -> Iterator[str]:
-    yield "# Python\n\n`tarbox.KnowledgeBase`, `tarbox.Reasoner` and `tarbox.TarboxError` are public; `Answers` is what they give.\n"
+    yield "# Python\n\n`KnowledgeBase`, `Reasoner` and `TarboxError` are names of `tarbox`; `Answers` is what it answers with.\n"
     for name in ("service.knowledge_base.KnowledgeBase", "service.reasoner.Reasoner", "service.answers.Answers"):
         yield f"::: tarbox.{name}\n"
     yield "::: tarbox.core.errors.TarboxError\n"
