@@ -193,7 +193,7 @@ def show_http() -> Iterator[str]:
 
 
 def show_python() -> Iterator[str]:
-    yield "# Python\n\n`KnowledgeBase`, `Reasoner` and `TarboxError` are names of `tarbox`; `Answers` is what it answers with.\n"
+    yield "# Python\n\n`KnowledgeBase`, `Reasoner` and `TarboxError` are in `tarbox`; `Answers` is what they give.\n"
     for name in ("service.knowledge_base.KnowledgeBase", "service.reasoner.Reasoner", "service.answers.Answers"):
         yield f"::: tarbox.{name}\n"
     yield "::: tarbox.core.errors.TarboxError\n"
