@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TESTS ?=
 
-.PHONY: demo test biomed wheel notebooks check setup clean
+.PHONY: demo test biomed wheel notebooks check docs results setup clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/tarbox demo
@@ -27,15 +27,25 @@ notebooks: $(VENV)/.notebooks
 	  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter execute --inplace --timeout=3600 $$notebook || exit 1; done
 
 check: $(VENV)/.check
-	@$(BIN)/ruff check src tests benchmarks
-	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/ruff check src tests benchmarks docs/tools
+	@$(BIN)/ruff format --check src tests benchmarks docs/tools
+	@$(BIN)/python docs/tools/results.py --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# The tables of the documentation, from the records in docs/results.
+results: $(VENV)/.python
+	@$(BIN)/python docs/tools/results.py
+
+# The documentation as a site: site/index.html. Nothing is fetched, neither here nor by the pages.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
 
 setup: $(VENV)/.check
 
 clean:
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Each stamp is an installed set of packages; it is made again when the project's metadata change.
 $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
@@ -59,10 +69,15 @@ $(VENV)/.notebooks: $(VENV)/.biomed
 	@$(INSTALL) -e ".[notebooks]"
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "installing what builds the documentation into $(VENV) ..."
+	@$(INSTALL) -e ".[docs]"
+	@touch $@ $(VENV)/.demo
+
 $(VENV)/.check: $(VENV)/.python pyproject.toml constraints.txt
-	@echo "installing tarbox, its tests and checks into $(VENV) ..."
-	@$(INSTALL) -e ".[test,dev]"
-	@touch $@ $(VENV)/.test $(VENV)/.demo
+	@echo "installing tarbox, its tests, checks and documentation into $(VENV) ..."
+	@$(INSTALL) -e ".[test,dev,docs]"
+	@touch $@ $(VENV)/.test $(VENV)/.docs $(VENV)/.demo
 
 $(VENV)/.python:
 	@command -v $(PYTHON) > /dev/null || { \

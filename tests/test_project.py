@@ -62,13 +62,21 @@ def test_no_pickles() -> None:
     assert found == []
 
 
-def test_every_adr_is_referred_to_by_its_number() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "adr").glob("*.md"))]
-    titles = [
-        int(re.match(r"# ADR (\d+):", path.read_text()).group(1)) for path in sorted((ROOT / "docs/adr").glob("*.md"))
-    ]  # type: ignore[union-attr]
-    assert numbers == titles
+def test_every_adr_is_numbered_once_and_referred_to() -> None:
+    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    numbers = [int(page.name[:4]) for page in pages]
+    assert [re.match(r"# ADR (\d+):", page.read_text())[1] for page in pages] == [str(number) for number in numbers]
     assert len(set(numbers)) == len(numbers)
+    files = [*SOURCES, *(ROOT / "src").rglob("*.md"), *(ROOT / "src").rglob("*.toml"), *(ROOT / "docs").glob("*.md")]
+    files += [
+        *(ROOT / "docs/results").glob("*.md"),
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "benchmarks").glob("*.py"),
+    ]
+    text = "\n".join(file.read_text() for file in files)
+    lists = re.findall(r"ADRs? ((?:\d+(?:, | and )?)+)|adr/(\d+)-", text)
+    named = {int(number) for pair in lists for number in re.findall(r"\d+", " ".join(pair))}
+    assert [number for number in numbers if number not in named] == []
 
 
 def test_makefile_serves_ci_and_readme() -> None:
@@ -82,3 +90,16 @@ def test_documentation_links_lead_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())]
     assert [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_documentation_names_code_that_is_there() -> None:
+    """A link from a page to a Python file has the name of something that the file defines, or the file's own."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")]
+    links = [(page, *link) for page in pages for link in re.findall(r"\[`([^`]+)`\]\(([^)#]+\.py)\)", page.read_text())]
+    lost = []
+    for page, name, target in links:
+        last, text = re.escape(name.rpartition(".")[2]), (page.parent / target).read_text()
+        if name != Path(target).name and not re.search(rf"(?m)^\s*(?:class|def) {last}\b|^{last}\b.* = ", text):
+            lost.append(f"{page.relative_to(ROOT)}: {name}")
+    assert links
+    assert lost == []
