@@ -143,8 +143,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
     """results.json, tables.md, tables.tex and the plot."""
     heading = title_of(comparison)
     texts = {
-        "results.json": json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "
-",
+        "results.json": json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "\n",
         "tables.md": comparison_markdown(comparison, heading),
         "tables.tex": comparison_latex(comparison, heading),
     }

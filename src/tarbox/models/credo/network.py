@@ -111,7 +111,7 @@ def fit_effects(logits: Floats, true: Flags, group: Places, count: int) -> Float
     column = np.logaddexp(0, logits).astype(np.float64)
     effects, variance = np.zeros(count), 1.0
     for _ in range(20 if count else 0):  # a step of Newton's method, and one for the variance
-        p = adjust(logits, effects[group])
+        p = adjust(logits, effects[group].astype(np.float32))
         slope = np.bincount(group, (p - true) * column, count) + effects / variance
         curvature = np.bincount(group, p * (1 - p) * column**2, count) + 1 / variance
         effects -= np.clip(slope / curvature, -1, 1)
