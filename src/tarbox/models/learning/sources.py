@@ -94,43 +94,34 @@ def _one_hop(
     queries, pairs = one_hop_pairs(facts, described, level, config.directions)
     width = {Level.ENTITY: len(facts.vocabulary.entities), Level.CONCEPT: len(facts.vocabulary.concepts)}[level]
     slots = np.stack(np.divmod(queries, max(len(facts.vocabulary.entities), 1)), axis=1)
-    return _of_pairs(Kind(level, ONE_HOP), slots, (pairs, width), config, device)
-
-
-def _of_pairs(
-    kind: Kind, slots_GS: Keys, answers: tuple[Keys, int], config: BatchConfig, device: torch.device
-) -> QuerySource:
-    """All true answers are positives: `answers` are the sorted keys `query * width + answer`, and the width."""
-    pairs, width = answers
-    if config.one_hop_samples == "queries":
-        return _drawing(kind, slots_GS, answers, config, device)
-    groups, values = np.divmod(pairs, width)
-    rows = SampleRows(
-        _tensor(groups, device),
-        torch.arange(len(pairs), device=device),
-        torch.ones(len(pairs), dtype=torch.int64, device=device),
-        _tensor(values, device),
-        _weights(np.bincount(groups, minlength=len(slots_GS))[groups], config, device),
-    )
-    return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(pairs, width, device))
+    return _of_pairs(Kind(level, ONE_HOP), slots, (pairs, width), config, device, config.one_hop_samples)
 
 
 def _of_batch(batch: Batch, width: int, config: BatchConfig, device: torch.device) -> QuerySource:
     """The queries of a table that have an answer."""
     truths = distinct(np.concatenate([_keys(lists, width) for lists in (batch.targets, batch.known)]))
-    return _drawing(Kind(batch.level, batch.shape), batch.ids, (truths, width), config, device)
+    return _of_pairs(Kind(batch.level, batch.shape), batch.ids, (truths, width), config, device, "queries")
 
 
-def _drawing(
-    kind: Kind, slots_GS: Ids | Keys, answers: tuple[Keys, int], config: BatchConfig, device: torch.device
+def _of_pairs(
+    kind: Kind,
+    slots_GS: Ids | Keys,
+    answers: tuple[Keys, int],
+    config: BatchConfig,
+    device: torch.device,
+    samples: str,
 ) -> QuerySource:
-    """A sample for each query that has answers, of which it draws one as its positive; `answers` as in `_of_pairs`."""
+    """All true answers are positives: `answers` are the sorted keys `query * width + answer`, and the width.
+
+    A sample is each of the answers, or each query that has any, which draws one of them.
+    """
     pairs, width = answers
     groups, values = np.divmod(pairs, width)
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    asked, sizes = groups[starts], np.diff(starts, append=len(groups))
+    starts = np.arange(len(pairs)) if samples == "answers" else np.flatnonzero(np.diff(groups, prepend=-1))
+    asked, sizes = groups[starts], np.diff(starts, append=len(pairs))
+    weights = _weights(np.bincount(groups, minlength=len(slots_GS))[asked], config, device)
     asked_, starts_, sizes_, values_ = (_tensor(column, device) for column in (asked, starts, sizes, values))
-    rows = SampleRows(asked_, starts_, sizes_, values_, _weights(sizes, config, device))
+    rows = SampleRows(asked_, starts_, sizes_, values_, weights)
     return QuerySource(kind, _tensor(slots_GS, device), rows, Truths.of_keys(pairs, width, device))
 
 
@@ -179,7 +170,8 @@ def _asked_typings(
     ):
         asked, answers = (column.astype(np.int64) for column in rows.coordinates())
         slots = np.arange(len(rows), dtype=np.int64)[:, None]
-        sources.append(_of_pairs(kind, slots, (distinct(asked * width + answers), width), config, device))
+        pairs = distinct(asked * width + answers)
+        sources.append(_of_pairs(kind, slots, (pairs, width), config, device, config.one_hop_samples))
     return sources
 
 
