@@ -199,10 +199,7 @@ class KnowledgeBase:
         instance under closure, or by an annotation relation. They stand in the given order
         (`tarbox.service.ordering.Order`): best description first, where none is.
         """
-        from tarbox.execution.exact import answer_query
-
-        tree = self._tree(query, sparql)
-        return self.assemble(_text(query), answer_query(tree, self.index), k, Order.of(order), tree)
+        return self.answer_many([query], k, sparql, order)[0]
 
     def answer_many(
         self,
