@@ -102,12 +102,15 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: 
     return int(head[9:12]), version[1] if version else "", re.sub(r'"milliseconds":[\d.e-]+', "", content)
 
 
-async def client(address: str, expected: dict[tuple[str, str], str], tally: Tally, going: asyncio.Event) -> None:
+async def client(
+    address: str, expected: dict[tuple[str, str], str], tally: Tally, going: asyncio.Event, pause: float
+) -> None:
     """Asks over one connection as long as the server keeps it."""
     host, _, port = address.removeprefix("http://").partition(":")
     pair: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
     number = 0
     while going.is_set():
+        await asyncio.sleep(pause)
         name, sent = bodies()[number % (len(QUESTIONS) + 1)]
         number += 1
         try:
@@ -170,7 +173,9 @@ async def measure(link: Path, versions: list[Path], chosen: argparse.Namespace) 
     tally, going = Tally(), asyncio.Event()
     going.set()
     with served(link, 0, "--workers", str(chosen.workers)) as (address, process):
-        clients = [asyncio.create_task(client(address, expected, tally, going)) for _ in range(chosen.clients)]
+        clients = [
+            asyncio.create_task(client(address, expected, tally, going, chosen.pause)) for _ in range(chosen.clients)
+        ]
         await asyncio.sleep(1)
         for turn in range(chosen.times):
             wanted, began = turn % 2, time.monotonic()
@@ -194,6 +199,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between the questions of a client")
     parser.add_argument("--store", action="store_true", help="serve stores, not runs")
     parser.add_argument("--signal", action="store_true", help="send SIGHUP, not POST /api/reload")
     chosen = parser.parse_args()

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tarbox.cli.serve import bind
 from tarbox.http.app import create_app
 from tarbox.http.settings import ServerSettings
-from tarbox.http.supervisor import bind
 from tarbox.http.worker import Server
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS

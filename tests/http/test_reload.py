@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from subprocess import Popen
@@ -24,6 +25,7 @@ from tarbox.kb.sources import find_sources
 
 KEY = {"X-API-Key": "open sesame"}
 ASKED = "/api/answer?query=Person&k=9"
+get, post = partial(httpx.get, timeout=90), partial(httpx.post, timeout=90)  # a busy machine takes its time
 linux = pytest.mark.skipif(sys.platform != "linux", reason="connections are shared on Linux only")
 
 
@@ -81,7 +83,7 @@ def ask(connection: HTTPConnection) -> tuple[dict[str, Any], str]:
 
 
 def version(address: str) -> str:
-    return str(httpx.get(f"{address}/health", timeout=60).headers["X-Facts-Version"])
+    return str(get(f"{address}/health").headers["X-Facts-Version"])
 
 
 @linux
@@ -92,17 +94,17 @@ def test_another_version_is_served_over_the_same_connection(
     host, port = address.removeprefix("http://").split(":")
     kept = HTTPConnection(host, int(port), timeout=60)
     before, old = ask(kept)
-    tag = httpx.get(address + ASKED, headers=KEY).headers["ETag"]
+    tag = get(address + ASKED, headers=KEY).headers["ETag"]
     kept.auto_open = 0  # the same connection, or none
     point(link, versions[1])
-    reply = httpx.post(f"{address}/api/reload", headers=KEY, timeout=90)
+    reply = post(f"{address}/api/reload", headers=KEY)
     assert (reply.status_code, reply.json()["status"]) == (200, "reloaded")
     after, new = ask(kept)
     assert [each["name"] for each in before["entities"]] == ["p0"]
     assert [each["name"] for each in after["entities"]] == ["p1"]
     assert old != new == reply.json()["facts"]["version"]
-    assert httpx.get(f"{address}/api/kb", headers=KEY).json()["facts"] == reply.json()["facts"]
-    assert httpx.get(address + ASKED, headers=KEY | {"If-None-Match": tag}).status_code == 200  # another reply now
+    assert get(f"{address}/api/kb", headers=KEY).json()["facts"] == reply.json()["facts"]
+    assert get(address + ASKED, headers=KEY | {"If-None-Match": tag}).status_code == 200  # another reply now
     point(link, versions[0])
     process.send_signal(signal.SIGHUP)
     until(lambda: version(address) == old)
@@ -116,23 +118,23 @@ def test_what_cannot_be_opened_is_not_served(served: tuple[Path, str, Popen[str]
     link, address, _ = served
     now, target = version(address), link.resolve()
     point(link, tmp_path)
-    reply = httpx.post(f"{address}/api/reload", headers=KEY, timeout=90)
+    reply = post(f"{address}/api/reload", headers=KEY)
     assert reply.status_code == 409
     assert reply.json()["type"] == "urn:tarbox:problem:reload"
     assert "no store at" in reply.json()["detail"]
     assert version(address) == now
     point(link, target)
-    assert httpx.get(f"{address}/health").json()["workers"] == {"up": 1, "expected": 1}
+    assert get(f"{address}/health").json()["workers"] == {"up": 1, "expected": 1}
 
 
 def test_the_route_is_for_those_who_have_the_key(serve: Any) -> None:
     with serve() as address:
-        reply = httpx.post(f"{address}/api/reload")
+        reply = post(f"{address}/api/reload")
         assert (reply.status_code, reply.json()["type"]) == (403, "urn:tarbox:problem:no-key")
         assert "--api-key" in reply.json()["detail"]
     with serve(ServerSettings(api_key=KEY["X-API-Key"])) as address:
-        assert httpx.post(f"{address}/api/reload").status_code == 401
-        alone = httpx.post(f"{address}/api/reload", headers=KEY)  # in one process, which nobody can replace
+        assert post(f"{address}/api/reload").status_code == 401
+        alone = post(f"{address}/api/reload", headers=KEY)  # in one process, which nobody can replace
         assert (alone.status_code, alone.json()["type"]) == (409, "urn:tarbox:problem:reload")
 
 

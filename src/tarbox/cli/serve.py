@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from contextlib import suppress
 from enum import StrEnum
@@ -12,8 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tarbox.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from tarbox.http.settings import ServerSettings
+
+_SHORTEST_KEY = 8
 
 
 class LogLevel(StrEnum):
@@ -50,12 +55,34 @@ def serve(
     log_level: Annotated[LogLevel, typer.Option(help="info: a line for each request.")] = LogLevel.WARNING,
 ) -> None:
     """Serve answers over HTTP: a web page, an API, and a SPARQL endpoint."""
-    from tarbox.http.settings import Bounds, ServerSettings, check_key
+    from tarbox.http.settings import Bounds, ServerSettings
 
     check_key(api_key, host, no_key)
     bounds = Bounds(seconds=timeout, concurrent=concurrent)
     shares = tuple(allow_origin or ()), bounds, workers or usable_processors(), tuple(allow_host or ())
     run(source, ServerSettings(host, port, api_key, *shares, log_level.value))
+
+
+def check_key(key: str | None, host: str, without: bool) -> None:
+    """Refuses a key that can be guessed, and a server that everyone could ask unless that is meant."""
+    from tarbox.http.settings import is_loopback
+
+    if key is not None and len(key.strip()) < _SHORTEST_KEY:
+        raise ConfigError(f"the API key is too short: take {_SHORTEST_KEY} characters or more")
+    if key is None and not without and not is_loopback(host):
+        raise ConfigError(
+            f"others can reach {host}: give a key with --api-key or TARBOX_API_KEY, or --no-key to let everyone ask"
+        )
+
+
+def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
+    """A socket that listens already: clients that come while the server starts wait instead of failing."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=backlog)
+    except OSError as error:
+        advice = "Take another port with --port, or 0 for any that is free."
+        raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
 
 
 def usable_processors() -> int:
@@ -64,7 +91,7 @@ def usable_processors() -> int:
 
 def run(source: Path, settings: ServerSettings) -> None:
     """Serve until the process is told to stop."""
-    from tarbox.http.supervisor import LOG_FORMAT, Supervisor, bind
+    from tarbox.http.supervisor import LOG_FORMAT, Supervisor
 
     logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
     listener = bind(settings.host, settings.port)

@@ -47,10 +47,8 @@ _FIGURE_1: Final = {"figure 1": {"summary": "The paper's", "value": FIGURE_1}}
 
 Text = Annotated[str, Query(description="A query.", openapi_examples=_FIGURE_1)]
 Words = Annotated[str, Query(max_length=200, description="Some letters or words of a name, label or synonym.")]
-Name = Annotated[
-    str,
-    Path(description="Its IRI, bare or in angle brackets, or its name.", max_length=LONGEST_NAME, examples=["Google"]),
-]
+_WHICH: Final = "Its IRI, bare or in angle brackets, or its name."
+Name = Annotated[str, Path(description=_WHICH, max_length=LONGEST_NAME, examples=["Google"])]
 Limit = Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many of each list.")]
 Offset = Annotated[int, Query(ge=0, description="How many of each list to pass over.")]
 Few = Annotated[int, Query(ge=1, le=100)]
@@ -158,6 +156,10 @@ def _endpoint(desk: Dispatcher, function: Callable[..., Any], finds: bool) -> Ca
 
 def json_reply(content: bytes, status: int = 200) -> Response:
     return Response(content, status, media_type=JSON_TYPE)
+
+
+def _too_slow() -> Response:
+    return ProblemReply("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
 
 
 def takes_json(request: Request) -> None:
@@ -288,7 +290,7 @@ class Api:
     async def health(self) -> Response:
         """Say whether this worker does its work, and how many others do."""
         if self._desk.is_stuck():
-            return ProblemReply("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
+            return _too_slow()
         up, expected = self._metrics.workers()
         told = {"status": "ok" if up >= expected else "degraded", "title": self._kb.title, "version": __version__}
         return json_reply(to_json(told | {"workers": {"up": up, "expected": expected}}))
@@ -299,7 +301,7 @@ class Api:
             async with asyncio.timeout(min(self._seconds, READY_IN)):
                 await self._desk.answer(AnswerRequest.model_validate({"query": "owl:Thing", "k": 1}))
         except (TimeoutError, Overloaded):
-            return ProblemReply("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
+            return _too_slow()
         return await self.health()
 
     async def metrics(self) -> Response:

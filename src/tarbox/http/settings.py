@@ -7,9 +7,6 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from tarbox.core.errors import ConfigError
-
-SHORTEST_KEY: Final = 8
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -82,13 +79,3 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def check_key(key: str | None, host: str, without: bool) -> None:
-    """Refuses a key that can be guessed, and a server that everyone could ask unless that is meant."""
-    if key is not None and len(key.strip()) < SHORTEST_KEY:
-        raise ConfigError(f"the API key is too short: take {SHORTEST_KEY} characters or more")
-    if key is None and not without and not is_loopback(host):
-        raise ConfigError(
-            f"others can reach {host}: give a key with --api-key or TARBOX_API_KEY, or --no-key to let everyone ask"
-        )

@@ -39,6 +39,9 @@ _FORM_SCHEMA: Final = {
 _CONTENT: Final = {FORM: {"schema": _FORM_SCHEMA}, QUERY: {"schema": {"type": "string"}, "example": EXAMPLE}}
 SPARQL_BODY: Final = {"requestBody": {"required": True, "content": _CONTENT}}
 Accept = Annotated[str, Header(include_in_schema=False)]
+Predicted = Annotated[str, Query(description="`true`: predictions follow what is known.")]
+_WHAT: Final = "A query of SPARQL 1.1; without one, the reply describes the service."
+Text = Annotated[str | None, Query(description=_WHAT, openapi_examples={"persons": {"value": EXAMPLE}})]
 Parameters = Mapping[str, list[str]]
 
 
@@ -50,17 +53,7 @@ class SparqlEndpoint:
         self._desk, self._bounds = desk, bounds
 
     async def sparql(
-        self,
-        request: Request,
-        query: Annotated[
-            str | None,
-            Query(
-                description="A query of SPARQL 1.1; without one, the reply describes the service.",
-                openapi_examples={"persons": {"value": EXAMPLE}},
-            ),
-        ] = None,
-        predicted: Annotated[str, Query(description="`true`: predictions follow what is known.")] = "false",
-        accept: Accept = ANY_MEDIA,
+        self, request: Request, query: Text = None, predicted: Predicted = "false", accept: Accept = ANY_MEDIA
     ) -> Response:
         """Answer a SPARQL query over what is known."""
         del predicted  # documented here, read with the other parameters

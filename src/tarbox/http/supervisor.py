@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, final
 
-from tarbox.core.errors import ConfigError, TarboxError
+from tarbox.core.errors import TarboxError
 from tarbox.http.metrics import resident_bytes, save_samples
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import ServerSettings
@@ -51,16 +51,6 @@ _GRACE: Final = 12.0
 _LONGEST_PAUSE: Final = 30.0
 _LOST: Final = "The process that worked on this request has ended. Ask again."
 log = logging.getLogger("tarbox.supervisor")
-
-
-def bind(host: str, port: int, backlog: int = 1024) -> socket.socket:
-    """A socket that listens already: clients that come while the server starts wait instead of failing."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=backlog)
-    except OSError as error:
-        advice = "Take another port with --port, or 0 for any that is free."
-        raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror or error}. {advice}") from error
 
 
 @final

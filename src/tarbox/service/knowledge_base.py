@@ -228,10 +228,7 @@ class KnowledgeBase(QueryBuilder):
         instance under closure, or by an annotation relation. They stand in the given order
         (`tarbox.service.ordering.Order`): best description first, where none is.
         """
-        from tarbox.execution.exact import answer_query
-
-        (asked,) = read_questions(self, [query], k, sparql, order)
-        return self._assemble(asked, answer_query(asked.query, self.index))
+        return self.answer_many([query], k, sparql, order)[0]
 
     def answer_many(
         self,
