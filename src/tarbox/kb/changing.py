@@ -24,7 +24,7 @@ from tarbox.kb.axioms import Axiom, axiom_names, write_axiom
 from tarbox.kb.build import (
     BuildOptions,
     Progress,
-    Reading,
+    StagedSources,
     annotate_and_write,
     list_sources,
     staged,
@@ -210,7 +210,9 @@ class _Work:
         left = pc.is_in(pa.array(given, pa.string()), writer.table("relations")["iri"]).to_pylist()
         writer.annotations = tuple(iri for iri, is_left in zip(given, left, strict=True) if is_left)
 
-    def _publish(self, writer: StoreWriter, reading: Reading, facts: int, changed: Collection[str], why: str) -> Change:
+    def _publish(
+        self, writer: StoreWriter, reading: StagedSources, facts: int, changed: Collection[str], why: str
+    ) -> Change:
         before, stated = self.store.manifest, reading.journal.rejected
         rest = reading.report, list_sources(reading), [asdict(rejection) for rejection in stated], why
         if writer.holds(self.store):
@@ -222,7 +224,8 @@ class _Work:
         if not any(len(writer.table(role.plural)) for role in Role) and not writer.axioms():
             raise StoreError(f"nothing would be left of {self.store.path}: delete the folder if that is meant.")
         after, known = writer.counts(), {**before["counts"], AXIOMS: sum(before.get(AXIOMS, {}).values())}
-        counts = {name: n for name in known | after if (n := after.get(name, 0) - known.get(name, 0))}
+        kinds = dict.fromkeys((*KINDS, *known, *after))
+        counts = {name: n for name in kinds if (n := after.get(name, 0) - known.get(name, 0))}
         entry = {
             "change": "add" if self.adding else "remove",
             "sources": [source["name"] for source in rest[1]],
