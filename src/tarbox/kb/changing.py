@@ -35,6 +35,7 @@ from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import KINDS
 from tarbox.kb.interpretation import Interpretation, note_declarations
 from tarbox.kb.namespaces import OWL, TYPE, Declaration
+from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.restating import restate, restate_mentioned
 from tarbox.kb.sources import Source
@@ -107,6 +108,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _reading_as(manifest: Manifest, options: BuildOptions) -> BuildOptions:
     """The options with which the store was built; what filters entities by their degree, or needs names, is done."""
+    if options.base is not None:
+        check_base(options.base)
     told = manifest.get("options", {})
     known = {f.name: told[f.name] for f in fields(Interpretation) if f.name in told}
     known |= {"evidence": tuple(told.get("evidence", ())), "annotations": (), "min_degree": 0, "core": False}
@@ -155,7 +158,7 @@ class _Work:
 
     def _restate(self, staging: Staging) -> None:
         for piece in restate(self.store, self.axioms, self.options.interpretation.merge_same):
-            staging.add(piece, len(self.sources))
+            staging.add(piece, -1)
         note_declarations(staging)
 
     def _merge(self, part: StoreWriter) -> tuple[dict[str, Any], list[str]]:
