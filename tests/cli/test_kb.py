@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -153,3 +154,28 @@ def test_usage(tmp_path: Path) -> None:
 def test_help_is_quick_and_imports_nothing_heavy() -> None:
     code = "import sys, tarbox.cli.main; print(sorted({'torch', 'pyarrow', 'numba', 'duckdb'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_add_remove_and_diff(tmp_path: Path) -> None:
+    (tmp_path / "first.nt").write_text("<urn:a> <urn:p> <urn:b> .\n")
+    (tmp_path / "more.nt").write_text('<urn:b> <urn:p> <urn:c> .\n<urn:c> <http://x#y> "1" .\nbad\n')
+    tarbox("kb", "build", tmp_path / "first.nt", "-o", tmp_path / "kb")
+    shutil.copytree(tmp_path / "kb", tmp_path / "old")
+    added = tarbox("kb", "add", tmp_path / "kb", tmp_path / "more.nt")
+    assert added.returncode == 3
+    assert re.search(r"left out +1 +literal value", added.stdout)
+    assert f"+1 entities, +1 assertions -> {tmp_path}/kb" in added.stdout
+    assert added.stderr.startswith(f"{tmp_path}/more.nt:3: ")
+    again = tarbox("kb", "add", tmp_path / "kb", tmp_path / "more.nt")
+    assert "nothing to add" in again.stdout
+    assert "1 facts were there already" in again.stdout
+    shown = tarbox("kb", "diff", tmp_path / "old", tmp_path / "kb")
+    assert shown.returncode == 1
+    assert shown.stdout.splitlines()[:2] == ["entities: 1 added, 0 removed", "assertions: 1 added, 0 removed"]
+    assert "+ <urn:b> <urn:p> <urn:c>" in shown.stdout
+    triples = tarbox("kb", "diff", tmp_path / "old", tmp_path / "kb", "--format", "nt", "--only", "added").stdout
+    (tmp_path / "difference.nt").write_text(triples)
+    assert tarbox("kb", "remove", tmp_path / "kb", tmp_path / "difference.nt").returncode == 0
+    same = tarbox("kb", "diff", tmp_path / "old", tmp_path / "kb", "--format", "json")
+    assert (same.returncode, json.loads(same.stdout)) == (0, {"counts": {}})
+    assert tarbox("kb", "diff", tmp_path / "old", tmp_path / "nowhere").returncode == 2

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tarbox.core.errors import StoreError, StoreMissing
+from tarbox.core.errors import ConfigError, StoreError, StoreMissing
 from tarbox.core.ids import Role
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.changing import add, remove
@@ -316,9 +316,12 @@ def test_a_store_that_does_not_say_what_is_declared_keeps_its_names(tmp_path: Pa
     assert add(tmp_path / "kb", say(":c :p :d .")).store.manifest["content_hash"] == manifest["content_hash"]
 
 
-def test_there_must_be_a_store(tmp_path: Path, say: Say) -> None:
+def test_there_must_be_a_store_and_a_base(tmp_path: Path, say: Say) -> None:
     with pytest.raises(StoreMissing, match="kb build"):
         add(tmp_path / "kb", say(":a :p :b ."))
+    kb = build(say(":a :p :b ."), tmp_path / "kb").path
+    with pytest.raises(ConfigError, match="--base"):
+        add(kb, say(":a :p :c ."), BuildOptions(base="no base"))
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tarbox.cli.exits import WITH_REJECTED
 from tarbox.core.errors import TarboxError
 
-_KB = Annotated[Path, typer.Argument(metavar="KB", help="A store.")]
-_SOURCES = Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files, globs or folders, as of kb build.")]
-_FORMAT = Annotated[str | None, typer.Option(help="The format of all sources, where suffix and content mislead.")]
-_BASE = Annotated[str | None, typer.Option(help="IRI before the ids of tables, instead of the store's.")]
-_COLUMNS = Annotated[str | None, typer.Option(help="Where a table's header has what, as of kb build.")]
-_MEMORY = Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")]
-_STRICT = Annotated[bool, typer.Option(help="Stop at the first bad line.")]
+if TYPE_CHECKING:
+    from tarbox.kb.build import BuildOptions
 
 
 class DiffFormat(Enum):
@@ -37,51 +33,47 @@ class DiffSide(Enum):
     REMOVED = "removed"
 
 
-def add_to_kb(
-    path: _KB, sources: _SOURCES, format: _FORMAT = None, base: _BASE = None, columns: _COLUMNS = None,
-    memory: _MEMORY = None, strict: _STRICT = False,
-) -> None:  # fmt: skip
-    """Add facts to a knowledge base, read as its own were."""
-    _change("add", path, sources, format, (base, columns, memory, strict))
+def _command(what: str, help: str) -> Callable[..., None]:
+    """`kb add` or `kb remove`."""
+
+    def change(
+        path: Annotated[Path, typer.Argument(metavar="KB", help="A store.")],
+        sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files, globs or folders.")],
+        format: Annotated[str | None, typer.Option(help="The format of all sources, if not the evident one.")] = None,
+        base: Annotated[str | None, typer.Option(help="IRI before the ids of tables, if not the store's.")] = None,
+        columns: Annotated[str | None, typer.Option(help="What a table's header has where, as of kb build.")] = None,
+        memory: Annotated[str | None, typer.Option(help="The memory to stay within, such as 1GB.")] = None,
+        strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
+    ) -> None:
+        from tarbox.kb.build import BuildOptions
+        from tarbox.kb.readers.tables import parse_columns
+        from tarbox.kb.staging import parse_memory
+
+        room = parse_memory(memory) if memory else None
+        named = parse_columns(columns) if columns else {}
+        _change(what, path, sources, format, BuildOptions(base=base, memory=room, strict=strict, columns=named))
+
+    change.__doc__ = help
+    return change
 
 
-def remove_from_kb(
-    path: _KB, sources: _SOURCES, format: _FORMAT = None, base: _BASE = None, columns: _COLUMNS = None,
-    memory: _MEMORY = None, strict: _STRICT = False,
-) -> None:  # fmt: skip
-    """Remove facts from a knowledge base, and the names that then have none."""
-    _change("remove", path, sources, format, (base, columns, memory, strict))
+add_to_kb = _command("add", "Add facts to a knowledge base; they are read as its own were.")
+remove_from_kb = _command("remove", "Remove facts from a knowledge base, and the names that then have none.")
 
 
-def _change(
-    what: str,
-    path: Path,
-    given: list[str],
-    format: str | None,
-    options: tuple[str | None, str | None, str | None, bool],
-) -> None:
+def _change(what: str, path: Path, given: list[str], format: str | None, options: BuildOptions) -> None:
     from tarbox.cli.kb import print_report
     from tarbox.cli.places import check_kb
     from tarbox.cli.progress_line import ProgressLine
     from tarbox.cli.workflow import build_progress
     from tarbox.kb import changing
-    from tarbox.kb.build import BuildOptions
-    from tarbox.kb.readers.tables import parse_columns
     from tarbox.kb.sources import find_sources
-    from tarbox.kb.staging import parse_memory
 
     check_kb(path)
     sources, passed = find_sources(given, format)
-    base, columns, memory, strict = options
-    reading = BuildOptions(
-        base=base,
-        memory=parse_memory(memory) if memory else None,
-        strict=strict,
-        columns=parse_columns(columns) if columns else {},
-    )
     with ProgressLine() as line:
         progress = build_progress(line, sources)
-        change = (changing.add if what == "add" else changing.remove)(path, sources, reading, progress)
+        change = (changing.add if what == "add" else changing.remove)(path, sources, options, progress)
     result = (
         ", ".join(f"{number:+,} {kind}" for kind, number in change.counts.items())
         or "only labels, synonyms or declarations"

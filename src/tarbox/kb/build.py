@@ -131,7 +131,7 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
 
 @final
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StagedSources:
     """Sources that were read, staged and interpreted; `report` accounts for their statements."""
 
     staging: Staging
@@ -148,7 +148,7 @@ def staged(
     progress: Progress,
     salt: int,
     complete: Callable[[Staging], None] = note_declarations,
-) -> Iterator[Reading]:
+) -> Iterator[StagedSources]:
     """Read the sources; `complete` may add statements before all are interpreted, and notes what is declared."""
     staging, journal = Staging(folder, options.memory, salt), Journal(options.strict)
     try:
@@ -159,12 +159,12 @@ def staged(
         report = _interpret(staging, options.interpretation) | {"imports": imports}
         report["left_out"] = dict(Counter(report["left_out"]) + journal.left_out)
         report |= {"rejections": journal.rejections, "notes": journal.notes}
-        yield Reading(staging, journal, read, report)
+        yield StagedSources(staging, journal, read, report)
     finally:
         staging.close()
 
 
-def annotate_and_write(reading: Reading, writer: StoreWriter, options: BuildOptions, progress: Progress) -> None:
+def annotate_and_write(reading: StagedSources, writer: StoreWriter, options: BuildOptions, progress: Progress) -> None:
     """What annotation relations add to the staged facts, and all of them as tables."""
     staging, report = reading.staging, reading.report
     writer.annotations = find_annotations(staging, options.interpretation.annotations)
@@ -184,7 +184,7 @@ def write_consequences(
     return inference, _hierarchy_report(facts)
 
 
-def _refuse_nothing(reading: Reading, sources: Sequence[Source]) -> None:
+def _refuse_nothing(reading: StagedSources, sources: Sequence[Source]) -> None:
     """An empty store would only replace a better one."""
     journal, report = reading.journal, reading.report
     if any(reading.staging.number(f"SELECT count(*) FROM {table}") for table in ("entity", "concept", "axiom")):
@@ -253,6 +253,7 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
     collect_axioms(staging)
     distinct = staging.number("SELECT count(*) FROM fact")
     collect_names(staging)
+    words = dict(staging.execute("SELECT word, count(*) FROM declared GROUP BY word").fetchall())
     weak = filter_degree(staging, options.min_degree, options.core) if options.min_degree > 0 else 0
     choose_labels(staging, options.language)
     verdicts = account(staging)
@@ -265,17 +266,14 @@ def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
         "obsolete_terms": staging.number("SELECT count(*) FROM obsolete"),
         "entities_below_min_degree": weak,
         "both_entity_and_concept": staging.number("SELECT count(*) FROM entity SEMI JOIN concept USING (id)"),
-        "declared": {
-            word: staging.number(f"SELECT count(*) FROM declared WHERE word = '{word}'")
-            for word in (declaration.value for declaration in Declaration)
-        },
+        "declared": {declaration.value: words.get(declaration.value, 0) for declaration in Declaration},
     }
 
 
 def _publish(
     writer: StoreWriter,
     options: BuildOptions,
-    reading: Reading,
+    reading: StagedSources,
     report: dict[str, Any],
     inference: dict[str, Any],
 ) -> None:
@@ -291,7 +289,7 @@ def _publish(
     )
 
 
-def list_sources(reading: Reading) -> list[dict[str, Any]]:
+def list_sources(reading: StagedSources) -> list[dict[str, Any]]:
     """What was read, for the manifest."""
     return [
         {

@@ -25,7 +25,7 @@ from tarbox.kb.axioms import Axiom, axiom_names, write_axiom
 from tarbox.kb.build import (
     BuildOptions,
     Progress,
-    Reading,
+    StagedSources,
     annotate_and_write,
     list_sources,
     staged,
@@ -36,6 +36,7 @@ from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import KINDS
 from tarbox.kb.interpretation import Interpretation, note_declarations
 from tarbox.kb.namespaces import OWL, TYPE, Declaration
+from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.restating import restate, restate_mentioned
 from tarbox.kb.sources import Source
@@ -108,6 +109,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _reading_as(manifest: Manifest, options: BuildOptions) -> BuildOptions:
     """The options with which the store was built; what filters entities by their degree, or needs names, is done."""
+    if options.base is not None:
+        check_base(options.base)
     told = manifest.get("options", {})
     known = {f.name: told[f.name] for f in fields(Interpretation) if f.name in told}
     known |= {"evidence": tuple(told.get("evidence", ())), "annotations": (), "min_degree": 0, "core": False}
@@ -156,7 +159,7 @@ class _Work:
 
     def _restate(self, staging: Staging) -> None:
         for piece in restate(self.store, self.axioms, self.options.interpretation.merge_same):
-            staging.add(piece, len(self.sources))
+            staging.add(piece, -1)
         note_declarations(staging)
 
     def _merge(self, part: StoreWriter) -> tuple[dict[str, Any], list[str]]:
@@ -211,7 +214,9 @@ class _Work:
         left = pc.is_in(pa.array(given, pa.string()), writer.table("relations")["iri"]).to_pylist()
         writer.annotations = tuple(iri for iri, is_left in zip(given, left, strict=True) if is_left)
 
-    def _publish(self, writer: StoreWriter, reading: Reading, facts: int, changed: Collection[str], why: str) -> Change:
+    def _publish(
+        self, writer: StoreWriter, reading: StagedSources, facts: int, changed: Collection[str], why: str
+    ) -> Change:
         before, stated = self.store.manifest, reading.journal.rejected
         rest = reading.report, list_sources(reading), [asdict(rejection) for rejection in stated], why
         if writer.holds(self.store):
@@ -223,7 +228,8 @@ class _Work:
         if not any(len(writer.table(role.plural)) for role in Role) and not writer.axioms():
             raise StoreError(f"nothing would be left of {self.store.path}: delete the folder if that is meant.")
         after, known = writer.counts(), {**before["counts"], AXIOMS: sum(before.get(AXIOMS, {}).values())}
-        counts = {name: n for name in known | after if (n := after.get(name, 0) - known.get(name, 0))}
+        kinds = dict.fromkeys((*KINDS, *known, *after))
+        counts = {name: n for name in kinds if (n := after.get(name, 0) - known.get(name, 0))}
         entry = {
             "change": "add" if self.adding else "remove",
             "sources": [source["name"] for source in rest[1]],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tarbox.kb.arrays import Flags
+from tarbox.core.ids import Role
+from tarbox.kb.arrays import Flags, Places
 from tarbox.kb.arrays import Ids as Ids  # noqa: PLC0414 - the older home of the name, exported
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.rows import Rows, pair_keys
@@ -18,6 +19,11 @@ from tarbox.kb.vocabulary import Vocabulary
 
 NO_SPLIT = -1
 SPLITS = ("train", "valid", "test")
+_COLUMNS: Final = {
+    "assertions": ("heads", "relations", "tails", "splits"),
+    "typings": ("typed", "types"),
+    "subsumptions": ("subs", "supers"),
+}
 KINDS = ("entities", "concepts", "relations", "assertions", "typings", "subsumptions")
 
 
@@ -72,10 +78,8 @@ class Facts:
         annotations: Iterable[int] = (),
     ) -> Facts:
         """Facts from tuples of ids, sorted and deduplicated; for tests and small graphs."""
-        heads, relations, tails = _columns(assertions, 3)
-        typed, types = _columns(typings, 2)
-        subs, supers = _columns(subsumptions, 2)
-        facts = cls.of_columns(vocabulary, (heads, relations, tails, typed, types, subs, supers))
+        columns = (*_columns(assertions, 3), *_columns(typings, 2), *_columns(subsumptions, 2))
+        facts = cls.of_columns(vocabulary, columns)
         return replace(facts, annotations=tuple(sorted(set(annotations))))
 
     @classmethod
@@ -89,25 +93,20 @@ class Facts:
 
     def with_assertions(self, keep: Flags) -> Facts:
         """The same facts with the assertions where `keep` [A] is true."""
-        inferred = self.inferred and replace(self.inferred, assertions=self.inferred.assertions[keep])
-        return replace(
-            self,
-            inferred=inferred,
-            heads=self.heads[keep],
-            relations=self.relations[keep],
-            tails=self.tails[keep],
-            splits=self.splits[keep],
-        )
+        return self._with("assertions", keep)
 
     def with_typings(self, keep: Flags) -> Facts:
         """The same facts with the typings where `keep` [T] is true."""
-        inferred = self.inferred and replace(self.inferred, typings=self.inferred.typings[keep])
-        return replace(self, inferred=inferred, typed=self.typed[keep], types=self.types[keep])
+        return self._with("typings", keep)
 
     def with_subsumptions(self, keep: Flags) -> Facts:
         """The same facts with the subsumptions where `keep` [S] is true."""
-        inferred = self.inferred and replace(self.inferred, subsumptions=self.inferred.subsumptions[keep])
-        return replace(self, inferred=inferred, subs=self.subs[keep], supers=self.supers[keep])
+        return self._with("subsumptions", keep)
+
+    def _with(self, kind: str, keep: Flags | Places) -> Facts:
+        """The same facts with some of one kind, or all of them in another order."""
+        marks = self.inferred and replace(self.inferred, **{kind: getattr(self.inferred, kind)[keep]})
+        return replace(self, inferred=marks, **{name: getattr(self, name)[keep] for name in _COLUMNS[kind]})
 
     def about_individuals(self) -> Facts:
         """The asserted assertions and typings, with all subsumptions: what a split divides."""
@@ -143,14 +142,8 @@ class Facts:
 
     def counts(self) -> dict[str, int]:
         """The six counts of `kb info`."""
-        return {
-            "entities": len(self.vocabulary.entities),
-            "concepts": len(self.vocabulary.concepts),
-            "relations": len(self.vocabulary.relations),
-            "assertions": len(self.heads),
-            "typings": len(self.typed),
-            "subsumptions": len(self.subs),
-        }
+        columns = (self.vocabulary.names(role).iris for role in Role)
+        return {kind: len(column) for kind, column in zip(KINDS, (*columns, *_one_of_each(self)), strict=True)}
 
 
 def _columns(rows: Iterable[tuple[int, ...]], width: int) -> list[Ids]:
@@ -161,42 +154,22 @@ def _columns(rows: Iterable[tuple[int, ...]], width: int) -> list[Ids]:
 def join_facts(given: Facts, more: Facts, mode: str, axioms: Callable[[], tuple[Axiom, ...]]) -> Facts:
     """All facts of both, those of `more` marked as inferred; nothing is in both, and `given` may have such marks."""
     kinds = len(given.vocabulary.concepts)
-    marks = given.inferred or Inferred(mode, axioms, *(np.zeros(len(c), np.bool_) for c in _one_of_each(given)))
-    names = ("heads", "relations", "tails", "typed", "types", "subs", "supers")
-    both = Facts.of_columns(
-        given.vocabulary,
-        [np.concatenate([getattr(given, name), getattr(more, name)]) for name in names],
-        np.concatenate([given.splits, more.splits]),
-    )
+    names = [name for own in _COLUMNS.values() for name in own]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(given, name), getattr(more, name)]) for name in names}
+    flags = [np.ones(len(column), np.bool_) for column in _one_of_each(more)]
+    known = [np.zeros(len(column), np.bool_) for column in _one_of_each(given)]
+    if given.inferred is not None:
+        known = [given.inferred.assertions, given.inferred.typings, given.inferred.subsumptions]
+    both = replace(given, inferred=Inferred(mode, axioms, *map(np.append, known, flags)), **columns)
     starts = pair_keys(both.heads, both.relations, len(given.vocabulary.relations))
-    orders = [
-        np.argsort(keys, kind="stable")
-        for keys in (
-            pair_keys(starts, both.tails, len(given.vocabulary.entities)),
-            pair_keys(both.typed, both.types, kinds),
-            pair_keys(both.subs, both.supers, kinds),
-        )
-    ]
-    flags = [
-        np.append(old, np.ones(len(column), np.bool_))[order]
-        for old, column, order in zip(
-            (marks.assertions, marks.typings, marks.subsumptions), _one_of_each(more), orders, strict=True
-        )
-    ]
-    by_fact, by_typing, by_subsumption = orders
-    return Facts(
-        given.vocabulary,
-        both.heads[by_fact],
-        both.relations[by_fact],
-        both.tails[by_fact],
-        both.typed[by_typing],
-        both.types[by_typing],
-        both.subs[by_subsumption],
-        both.supers[by_subsumption],
-        both.splits[by_fact],
-        Inferred(mode, axioms, *flags),
-        given.annotations,
-    )
+    keys = {
+        "assertions": pair_keys(starts, both.tails, len(given.vocabulary.entities)),
+        "typings": pair_keys(both.typed, both.types, kinds),
+        "subsumptions": pair_keys(both.subs, both.supers, kinds),
+    }
+    for kind, numbers in keys.items():
+        both = both._with(kind, np.argsort(numbers, kind="stable"))
+    return both
 
 
 def _one_of_each(facts: Facts) -> tuple[Ids, Ids, Ids]:

@@ -231,17 +231,8 @@ def filter_degree(staging: Staging, least: int, core: bool) -> int:
                            AND (s IN (SELECT id FROM weak) OR o IN (SELECT id FROM weak)))
                        OR (verdict = {_CODE[Verdict.TYPING]} AND s IN (SELECT id FROM weak))"""
             )
-            staging.execute("DELETE FROM entity WHERE id IN (SELECT id FROM weak)")
-            staging.execute(
-                f"""DELETE FROM relation WHERE id NOT IN (SELECT p FROM fact WHERE verdict = {_CODE[Verdict.ASSERTION]})
-                    AND id NOT IN (SELECT id FROM declared WHERE word = 'relation')"""
-            )
-            staging.execute(
-                f"""DELETE FROM concept WHERE id NOT IN (SELECT o FROM fact WHERE verdict = {_CODE[Verdict.TYPING]})
-                    AND id NOT IN (SELECT s FROM fact WHERE verdict IN ({_codes(_HIERARCHY)}))
-                    AND id NOT IN (SELECT o FROM fact WHERE verdict IN ({_codes(_HIERARCHY)}))
-                    AND id NOT IN (SELECT id FROM declared WHERE word = 'concept')"""
-            )
+            staging.execute("DELETE FROM declared WHERE word = 'entity' AND id IN (SELECT id FROM weak)")
+            collect_names(staging)
         gone += weak
         if not weak or not core:
             return gone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -135,30 +134,6 @@ def contains(ordered: Keys, keys: Keys) -> Flags:
     places = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
     found: Flags = ordered[places] == keys
     return found
-
-
-def find_rows(columns: Sequence[Any], wanted: Sequence[NDArray[Any]]) -> tuple[Places, Flags]:
-    """Where each of the wanted rows is among rows sorted by their columns, or would be, and whether it is there.
-
-    By binary search, all at once: what it costs is up to the wanted ones, not to the size of `columns`.
-    """
-    size, low = len(columns[0]), np.zeros(len(wanted[0]), np.int64)
-    high = np.full(len(low), size)
-    while np.any(low < high):
-        middle = (low + high) // 2
-        less, _ = _compare(columns, wanted, np.minimum(middle, size - 1))
-        low, high = np.where(less & (low < high), middle + 1, low), np.where(less, high, middle)
-    return low, (low < size) & _compare(columns, wanted, np.minimum(low, size - 1))[1] if size else low > 0
-
-
-def _compare(columns: Sequence[Any], wanted: Sequence[NDArray[Any]], places: Places) -> tuple[Flags, Flags]:
-    """Which of the rows at some places are less than the wanted ones, and which are equal to them."""
-    less, same = np.zeros(len(places), np.bool_), np.ones(len(places), np.bool_)
-    for column, values in zip(columns, wanted, strict=True):
-        found = column[places]
-        less |= same & (found < values)
-        same &= found == values
-    return less, same
 
 
 def offsets_of(sizes: Places) -> Places:

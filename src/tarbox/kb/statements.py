@@ -6,6 +6,7 @@ mean, typing or subsumption or assertion or label, is decided in one place, `tar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
@@ -57,6 +58,25 @@ class Piece:
     left_out: Mapping[str, int] = field(default_factory=dict)
     attributes: pa.RecordBatch = field(default_factory=lambda: attribute_rows((), (), ()))
     notes: Mapping[str, int] = field(default_factory=dict)
+
+
+@final
+@dataclass(slots=True)
+class Findings:
+    """A piece in the making: statements one by one, with their attributes, what was left out and what is rejected."""
+
+    statements: list[tuple[str, str, str]] = field(default_factory=list)
+    attributes: list[tuple[int, str, str]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, subject: str, predicate: str, object: str, attributes: Iterable[tuple[str, str]] = ()) -> None:
+        self.attributes += ((len(self.statements), name, value) for name, value in attributes)
+        self.statements.append((subject, predicate, object))
+
+    def piece(self) -> Piece:
+        rows = batch(*zip(*self.statements, strict=True)) if self.statements else NOTHING
+        return Piece(rows, sorted(self.rejected), dict(self.left_out), attribute_list(self.attributes))
 
 
 class Reader(Protocol):

@@ -189,12 +189,14 @@ def _if_other(name: str, old: pa.Table, table: pa.Table) -> dict[str, pa.Table]:
     return {} if table.equals(old) else {name: table}
 
 
+def _role_places(synonyms: pa.Table) -> Places:
+    places: Places = pc.index_in(synonyms["role"], pa.array([role.value for role in _ROLES])).to_numpy()
+    return places
+
+
 def by_role(synonyms: pa.Table, values: Mapping[Role, NDArray[Any]]) -> NDArray[Any]:
     """What each row's name has among the values."""
-    roles, ids = (
-        pc.index_in(synonyms["role"], pa.array([r.value for r in _ROLES])).to_numpy(),
-        synonyms["id"].to_numpy(),
-    )
+    roles, ids = _role_places(synonyms), synonyms["id"].to_numpy()
     found = np.zeros(len(ids), values[Role.ENTITY].dtype)
     for place, role in enumerate(_ROLES):
         found[roles == place] = values[role][ids[roles == place]]
@@ -205,8 +207,7 @@ def _synonyms(old: pa.Table, moves: Moves, gone: Flags, extra: pa.Table) -> dict
     ids = by_role(old, moves)
     moved = old.set_column(1, old.field("id"), pa.array(ids, pa.int32())).filter(pa.array(~gone & (ids >= 0)))
     both = pa.concat_tables([moved, extra]).combine_chunks()
-    roles = pc.index_in(both["role"], pa.array([role.value for role in _ROLES])).to_numpy()
-    order = np.argsort(pair_keys(roles, both["id"].to_numpy(), 1 << 32), kind="stable")
+    order = np.argsort(pair_keys(_role_places(both), both["id"].to_numpy(), 1 << 32), kind="stable")
     return _if_other("synonyms", old, both.take(pa.array(order)))
 
 

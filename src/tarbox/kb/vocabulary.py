@@ -13,26 +13,10 @@ from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
 from tarbox.kb.arrays import Flags, Ids, Places
-from tarbox.kb.rows import find_rows
 from tarbox.kb.terms import local_name
 
 CACHED_TERMS: Final = 1 << 16
 """How many terms that were looked up are kept with their id; questions ask for the same ones again and again."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Strings:
-    """Arrow strings that `find_rows` can use."""
-
-    array: pa.Array
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __getitem__(self, places: Places) -> NDArray[np.object_]:
-        found: NDArray[np.object_] = self.array.take(pa.array(places)).to_numpy(zero_copy_only=False)
-        return found
 
 
 @final
@@ -87,8 +71,17 @@ class Names:
         return row
 
     def find_all(self, terms: NDArray[np.object_]) -> tuple[Places, Flags]:
-        """The id of each term, or the one it would have, and whether it is a name."""
-        return find_rows([_Strings(one_array(self.iris))], [terms])
+        """The id of each term, or the one it would have, and whether it is a name; by binary search, all at once."""
+        iris, low, high = one_array(self.iris), np.zeros(len(terms), np.int64), np.full(len(terms), len(self))
+        if not len(iris):
+            return low, np.zeros(len(terms), np.bool_)
+        while np.any(low < high):
+            middle = (low + high) // 2
+            found = iris.take(pa.array(np.minimum(middle, len(iris) - 1))).to_numpy(zero_copy_only=False)
+            less = (found < terms) & (low < high)
+            low, high = np.where(less, middle + 1, low), np.where(less, high, middle)
+        at = iris.take(pa.array(np.minimum(low, len(iris) - 1))).to_numpy(zero_copy_only=False)
+        return low, at == terms
 
     def match(self, names: Names) -> Ids:
         """[names] the ids that others have here, -1 where they are not."""

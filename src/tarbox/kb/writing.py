@@ -127,7 +127,8 @@ class StoreWriter:
         """Whether the files are so far those of a store, but for what was inferred."""
         entries = store.manifest["files"].items()
         before = {name: entry.get("hash") for name, entry in entries if name not in INFERRED_TABLES}
-        return before == {name: hashes["hash"] for name, hashes in self._hashes.items()}
+        same = before == {name: hashes["hash"] for name, hashes in self._hashes.items()}
+        return same and [*self.annotations] == store.manifest.get("annotations", [])
 
     def axioms(self) -> tuple[Axiom, ...]:
         return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()

@@ -9,8 +9,7 @@ gives them. Evidence codes, references and frequencies are attributes of their a
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
@@ -19,7 +18,7 @@ from tarbox.kb.readers import biology
 from tarbox.kb.readers.biology import BadRow, FileRelation, disease_iri, foreign_iri, symbol_iri, term_iri
 from tarbox.kb.readers.identities import HUMAN, Identities, gene_rows
 from tarbox.kb.sources import Source, chunks
-from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_rows, batch, in_blocks
+from tarbox.kb.statements import NOTHING, Findings, Piece, ReadOptions, in_blocks
 from tarbox.kb.terms import literal
 
 SYNONYM: Final = SKOS + "altLabel"
@@ -33,31 +32,8 @@ OF_DISEASE: Final = "inheritance or onset in the row of a gene (its disease has 
 ELSEWHERE: Final = "related to something that is no gene of the file"
 ITSELF: Final = "gene related to itself"
 
-Attributes = list[tuple[str, str]]
+Attributes = Sequence[tuple[str, str]]
 """(name, value) of what an assertion's row says beside it."""
-
-
-@final
-@dataclass(slots=True)
-class _Findings:
-    """What a block of rows says."""
-
-    statements: list[tuple[str, str, str]] = field(default_factory=list)
-    attributes: tuple[list[int], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
-    left_out: Counter[str] = field(default_factory=Counter)
-    rejected: list[tuple[int, str]] = field(default_factory=list)
-
-    def add(self, subject: str, predicate: str, object: str, attributes: Attributes | None = None) -> None:
-        rows, names, values = self.attributes
-        for name, value in attributes or ():
-            rows.append(len(self.statements))
-            names.append(name)
-            values.append(value)
-        self.statements.append((subject, predicate, object))
-
-    def piece(self) -> Piece:
-        rows = batch(*zip(*self.statements, strict=True)) if self.statements else NOTHING
-        return Piece(rows, self.rejected, dict(self.left_out), attribute_rows(*self.attributes))
 
 
 @final
@@ -68,7 +44,7 @@ class _Names:
     identities: Identities
     known: set[str] = field(default_factory=set)
 
-    def gene(self, id: str, symbol: str, synonyms: Iterable[str], findings: _Findings) -> str:
+    def gene(self, id: str, symbol: str, synonyms: Iterable[str], findings: Findings) -> str:
         """A human gene by its identifier and its symbol in this file."""
         symbol = symbol.strip()
         if symbol in _NONE:
@@ -80,7 +56,7 @@ class _Names:
             self.give(iri, current, (symbol, *synonyms, id), "Gene", findings)
         return iri
 
-    def disease(self, id: str, name: str, findings: _Findings) -> str:
+    def disease(self, id: str, name: str, findings: Findings) -> str:
         """A disease; one that MONDO knows is MONDO's, whatever the database whose id the file has."""
         iri, term = disease_iri(id), self.identities.diseases.get(id)
         if term is None:
@@ -92,7 +68,7 @@ class _Names:
         self.give(disease_iri(term), None, (name, id, term), "Disease", findings)
         return disease_iri(term)
 
-    def give(self, iri: str, label: str | None, synonyms: Iterable[str], kind: str | None, findings: _Findings) -> None:
+    def give(self, iri: str, label: str | None, synonyms: Iterable[str], kind: str | None, findings: Findings) -> None:
         if label is not None and iri not in self.known:
             findings.add(iri, LABEL, literal(label))
         if kind is not None and iri not in self.known:
@@ -105,7 +81,7 @@ class _Names:
                 findings.add(iri, SYNONYM, literal(synonym))
 
     def relate(
-        self, subject: str, relation: FileRelation, object: str, findings: _Findings, said: Attributes | None = None
+        self, subject: str, relation: FileRelation, object: str, findings: Findings, said: Attributes = ()
     ) -> None:
         """An assertion, both ways where the relation is symmetric; at its first use the relation is introduced."""
         if relation.iri not in self.known:
@@ -121,12 +97,12 @@ class _Names:
 
 
 def _read(
-    source: Source, progress: Callable[[int], None], width: int, take: Callable[[list[str], _Findings], None]
+    source: Source, progress: Callable[[int], None], width: int, take: Callable[[list[str], Findings], None]
 ) -> Iterator[Piece]:
     """Hand each row of at least `width` cells to `take`; comments and headers are passed over."""
     with source.open() as stream:
         for first_line, block in chunks(stream):
-            findings = _Findings()
+            findings = Findings()
             for number, raw in enumerate(block.split(b"\n"), first_line):
                 if not raw.strip() or raw.startswith((b"!", b"#", b"database_id\t", b"ncbi_gene_id\t")):
                     continue
@@ -173,7 +149,7 @@ class _Annotations:
     genes: dict[str, str] = field(default_factory=dict)
     related: list[tuple[str, FileRelation, str, Attributes]] = field(default_factory=list)
 
-    def take(self, row: list[str], findings: _Findings) -> None:
+    def take(self, row: list[str], findings: Findings) -> None:
         database, id, symbol, qualifier, term, references, evidence, partners, aspect, name, synonyms = row[:11]
         iri, marks, key = term_iri(term), qualifier.split("|"), f"{database}:{id}"
         called = (name, *synonyms.split("|"))
@@ -194,14 +170,14 @@ class _Annotations:
             findings.left_out[OF_ROOT] += 1
         else:
             kept = [("qualifier", marks[0])] if marks[0] and marks[0] != relation.label.replace(" ", "_") else []
-            self.names.relate(gene, relation, iri, findings, said + kept)
+            self.names.relate(gene, relation, iri, findings, [*said, *kept])
         partner_of = biology.PARTNERS.get(evidence)
         if partner_of and partners:
             self.related += ((gene, partner_of, partner, said) for partner in re.split("[|,]", partners))
 
     def relations(self) -> Piece:
         """The with/from column, resolved: isoforms and processed chains stand for their gene."""
-        findings = _Findings()
+        findings = Findings()
         for gene, relation, partner, said in self.related:
             accession = _ACCESSION.match(partner)
             other = self.genes.get(accession.group() if accession else partner)
@@ -223,7 +199,7 @@ def read_hpoa(source: Source, options: ReadOptions, progress: Callable[[int], No
     identities = Identities.of(options)
     names = _Names(identities)
 
-    def take(row: list[str], findings: _Findings) -> None:
+    def take(row: list[str], findings: Findings) -> None:
         id, name, qualifier, term, references, evidence, _, frequency, *_ = row
         object = term_iri(term)
         disease = names.disease(id, name.strip() or id, findings)
@@ -246,7 +222,7 @@ def read_genes_to_phenotype(source: Source, options: ReadOptions, progress: Call
     names = _Names(identities)
     known: set[tuple[str, str]] = set()
 
-    def take(row: list[str], findings: _Findings) -> None:
+    def take(row: list[str], findings: Findings) -> None:
         number, symbol, term, _, frequency, disease = row[:6]
         object, key = term_iri(term), disease_iri(disease)
         gene = names.gene(f"NCBIGene:{number.removeprefix('NCBIGene:')}", symbol, (), findings)
@@ -269,7 +245,7 @@ def read_genes_to_disease(source: Source, options: ReadOptions, progress: Callab
     """Genes and the diseases that they are associated with, and how."""
     names = _Names(Identities.of(options))
 
-    def take(row: list[str], findings: _Findings) -> None:
+    def take(row: list[str], findings: Findings) -> None:
         number, symbol, association, disease, origin = row[:5]
         object = names.disease(disease, "", findings)
         gene = names.gene(f"NCBIGene:{number.removeprefix('NCBIGene:')}", symbol, (), findings)

@@ -9,17 +9,16 @@ prefix becomes an IRI as in tables.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, final
+from typing import Any, Final
 from urllib.parse import quote
 
 from tarbox.kb.namespaces import LABEL, OBO, OWL, RDF, RDFS, SKOS, SUBCLASS, TYPE
 from tarbox.kb.readers.biology import BIOLINK, DISEASES
 from tarbox.kb.readers.tables import split_rows
 from tarbox.kb.sources import Source, chunks
-from tarbox.kb.statements import NOTHING, Piece, ReadOptions, attribute_list, batch
+from tarbox.kb.statements import NOTHING, Findings, Piece, ReadOptions
 from tarbox.kb.terms import literal, mint, valid_iri
 
 _OBO_PREFIXES: Final = (
@@ -92,14 +91,14 @@ def read_kgx(source: Source, options: ReadOptions, progress: Callable[[int], Non
             rows, rejected = split_rows(block, first_line, "\n" if lines else "\t", quoted=False)
             if not lines and header is None and rows:
                 header = [cell.strip() for cell in rows.pop(0)[1]]
-            records = _Records(expand)
+            findings = Findings(rejected=rejected)
             for number, cells in rows:
                 try:
-                    records.take(_parse(cells[0]) if header is None else _split(cells, header))
+                    _take(_parse(cells[0]) if header is None else _split(cells, header), expand, findings)
                 except _BadRecord as bad:
                     rejected.append((number, str(bad)))
             progress(stream.position())
-            yield records.piece(sorted(rejected))
+            yield findings.piece()
         if stream.failure:
             yield Piece(NOTHING, [(stream.lines + 1, stream.failure)])
 
@@ -129,46 +128,29 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-@final
-class _Records:
-    """What the nodes and edges of a block say."""
+def _take(record: Properties, expand: Callable[[str], str], findings: Findings) -> None:
+    wanted = ("subject", "predicate", "object") if "predicate" in record else ("id",)
+    missing = [name for name in wanted if len(record.get(name, ())) != 1]
+    if missing:
+        raise _BadRecord(f"{len(record.get(missing[0], ())) or 'no'} values of {missing[0]} where one is needed")
+    (_take_edge if len(wanted) == 3 else _take_node)(record, expand, findings)
 
-    def __init__(self, expand: Callable[[str], str]) -> None:
-        self._expand = expand
-        self._statements: list[tuple[str, str, str]] = []
-        self._attributes: list[tuple[int, str, str]] = []
-        self._left_out: Counter[str] = Counter()
 
-    def piece(self, rejected: Sequence[tuple[int, str]]) -> Piece:
-        statements = batch(*zip(*self._statements, strict=True)) if self._statements else NOTHING
-        return Piece(statements, rejected, dict(self._left_out), attribute_list(self._attributes))
+def _take_node(record: Properties, expand: Callable[[str], str], findings: Findings) -> None:
+    node = expand(record["id"][0])
+    for category in map(expand, record.get("category", ())):
+        findings.add(node, TYPE, _DECLARED.get(category, category))
+    for name in record.get("name", ()):
+        findings.add(node, LABEL, literal(name))
+    for text in dict.fromkeys(value for name in _SYNONYMS for value in record.get(name, ())):
+        findings.add(node, SKOS + "altLabel", literal(text))
+    findings.left_out[NODE_PROPERTY] += sum(bool(values) for name, values in record.items() if name not in _NODE)
 
-    def take(self, record: Properties) -> None:
-        wanted = ("subject", "predicate", "object") if "predicate" in record else ("id",)
-        missing = [name for name in wanted if len(record.get(name, ())) != 1]
-        if missing:
-            raise _BadRecord(f"{len(record.get(missing[0], ())) or 'no'} values of {missing[0]} where one is needed")
-        if len(wanted) == 3:
-            self._take_edge(record)
-        else:
-            self._take_node(record)
 
-    def _take_node(self, record: Properties) -> None:
-        node = self._expand(record["id"][0])
-        for category in map(self._expand, record.get("category", ())):
-            self._statements.append((node, TYPE, _DECLARED.get(category, category)))
-        self._statements += ((node, LABEL, literal(name)) for name in record.get("name", ()))
-        synonyms = dict.fromkeys(value for name in _SYNONYMS for value in record.get(name, ()))
-        self._statements += ((node, SKOS + "altLabel", literal(text)) for text in synonyms)
-        self._left_out[NODE_PROPERTY] += sum(bool(values) for name, values in record.items() if name not in _NODE)
-
-    def _take_edge(self, record: Properties) -> None:
-        if record.get("negated", ["false"])[:1] in (["true"], ["True"]):
-            self._left_out[NEGATED_EDGE] += 1
-            return
-        subject, predicate, object = (self._expand(record[name][0]) for name in ("subject", "predicate", "object"))
-        place = len(self._statements)
-        self._statements.append((subject, SUBCLASS if predicate == KGX_SUBCLASS else predicate, object))
-        for name, values in record.items():
-            if name not in _EDGE:
-                self._attributes += ((place, KGX_ATTRIBUTES.get(name, name), value) for value in values)
+def _take_edge(record: Properties, expand: Callable[[str], str], findings: Findings) -> None:
+    if record.get("negated", ["false"])[:1] in (["true"], ["True"]):
+        findings.left_out[NEGATED_EDGE] += 1
+        return
+    subject, predicate, object = (expand(record[name][0]) for name in ("subject", "predicate", "object"))
+    own = ((KGX_ATTRIBUTES.get(n, n), value) for n, values in record.items() if n not in _EDGE for value in values)
+    findings.add(subject, SUBCLASS if predicate == KGX_SUBCLASS else predicate, object, own)
