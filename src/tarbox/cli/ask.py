@@ -110,17 +110,12 @@ def ask(
 
         check_plot(plot)
     from tarbox.cli.answer_tables import Form, Printer
-    from tarbox.models.saved import is_run
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.ordering import Order
 
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
-    reasoner = None
-    if is_run(source):
-        from tarbox.service.reasoner import Reasoner  # torch, which a store does not need
-
-        reasoner = Reasoner.load(source)
+    reasoner = _open_reasoner(source)
     if classes and reasoner is not None:
         raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
     kb = KnowledgeBase.load(source, classes or None) if reasoner is None else reasoner.kb
@@ -252,6 +247,17 @@ class QuestionSession:
         known = (answer.iri for answer in answers.entities if answer.status == KNOWN and self.kb.attributes)
         facts = {iri: explain_answer(query, self.kb, iri, Role.ENTITY) for iri in islice(known, EXPLAINED)}
         return Reasons(explain(query, self.kb), told, facts)
+
+
+def _open_reasoner(source: Path) -> Reasoner | None:
+    """The reasoner of a run; none where the source is no run."""
+    from tarbox.models.saved import is_run
+
+    if not is_run(source):
+        return None
+    from tarbox.service.reasoner import Reasoner
+
+    return Reasoner.load(source)
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:
