@@ -23,13 +23,14 @@ PREDICTED = {
 
 
 def outputs(cell: Any) -> str:
-    """What a cell shows: texts, HTML, and of pictures that there are some."""
+    """What a cell shows: texts, HTML, and of pictures that there are some; without what tells a terminal its colours,
+    and however the text of commands was cut into pieces."""
     told = []
     for output in cell.get("outputs", []):
         data = output.get("data", {})
         told += [output.get("text", ""), data.get("text/plain", ""), data.get("text/html", "")]
         told += [kind for kind in data if kind.startswith("image/")]
-    return "\n".join(told)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", "".join(told)).strip()
 
 
 @pytest.mark.slow

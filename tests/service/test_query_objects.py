@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import CONCEPTS, ENTITIES, NS, RELATIONS
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from IPython.core.completer import Completer
 
@@ -59,6 +59,7 @@ def _larger(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
     )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # names are indexed when the first is looked up
 @given(st.recursive(_leaves(), _larger, max_leaves=8))
 def test_an_object_is_the_tree_of_the_text_with_the_same_parentheses(pair: Pair) -> None:
     built, text, _ = pair

@@ -62,17 +62,14 @@ remove_from_kb = _command("remove", "Remove facts from a knowledge base, and the
 
 
 def _change(what: str, path: Path, given: list[str], format: str | None, options: BuildOptions) -> None:
-    from tarbox.cli.kb import print_report
+    from tarbox.cli.kb import print_report, show_progress
     from tarbox.cli.places import check_kb
-    from tarbox.cli.progress_line import ProgressLine
-    from tarbox.cli.workflow import build_progress
     from tarbox.kb import changing
     from tarbox.kb.sources import find_sources
 
     check_kb(path)
     sources, passed = find_sources(given, format)
-    with ProgressLine() as line:
-        progress = build_progress(line, sources)
+    with show_progress(sources) as progress:
         change = (changing.add if what == "add" else changing.remove)(path, sources, options, progress)
     result = (
         ", ".join(f"{number:+,} {kind}" for kind, number in change.counts.items())

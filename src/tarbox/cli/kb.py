@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,9 @@ from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from tarbox.kb.build import Progress
     from tarbox.kb.presets import Preset
+    from tarbox.kb.sources import Source
 
 _SHOWN = 20
 
@@ -76,7 +79,7 @@ def build_kb(
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
 ) -> None:
     """Build a knowledge base from files."""
-    from tarbox.cli.workflow import build_options, build_progress, find_preset
+    from tarbox.cli.workflow import build_options, find_preset
     from tarbox.kb.attributes import evidence_codes
     from tarbox.kb.build import build
     from tarbox.kb.readers.tables import parse_columns
@@ -103,13 +106,32 @@ def build_kb(
         "evidence": evidence_codes(evidence) if evidence else None,
     }
     options = build_options(chosen, {key: value for key, value in given.items() if value is not None})
-    with ProgressLine() as line:
-        store = build(found, output, options, build_progress(line, found))
+    with show_progress(found) as progress:
+        store = build(found, output, options, progress)
     print_report(store.manifest, passed, f"{_sizes(store.manifest['counts'])} -> {output}")
     if chosen and chosen.paper_sizes:
         _compare(store.manifest["counts"], chosen)
     if store.manifest["report"]["rejections"]:
         raise typer.Exit(WITH_REJECTED)
+
+
+@contextmanager
+def show_progress(sources: Sequence[Source]) -> Iterator[Progress]:
+    """What a build tells: its stages, and which share of the bytes of all sources is read."""
+    from tarbox.kb.build import Progress
+
+    total, behind, stage = sum(source.path.stat().st_size for source in sources), dict[Path, int](), ["reading"]
+    with ProgressLine() as line:
+
+        def begin(text: str) -> None:
+            stage[0] = text
+            line.show(text)
+
+        def advance(source: Source, position: int) -> None:
+            behind[source.path] = position
+            line.show(stage[0], sum(behind.values()) / max(total, 1))
+
+        yield Progress(begin, advance)
 
 
 def print_report(manifest: Mapping[str, Any], passed: list[str], result: str) -> None:

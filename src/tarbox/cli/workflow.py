@@ -7,20 +7,18 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-from tarbox.cli.progress_line import ProgressLine
 from tarbox.core.config import unknown_key
 from tarbox.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tarbox.kb.build import BuildOptions, Progress
+    from tarbox.kb.build import BuildOptions
     from tarbox.kb.presets import Preset
-    from tarbox.kb.sources import Source
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
 
@@ -39,6 +37,7 @@ def build(
     (`annotations=["has_phenotype"]`, `keep_literals=True`, ...) and `tarbox.kb.build.BuildOptions` (`base`,
     `strict`, ...). A warning tells of lines that cannot be read.
     """
+    from tarbox.cli.kb import show_progress
     from tarbox.kb.build import build as build_store
     from tarbox.kb.sources import Rejection, find_sources
     from tarbox.service.knowledge_base import KnowledgeBase
@@ -50,31 +49,14 @@ def build(
     made = build_options(chosen, options)
     found = chosen.sources(None) if chosen else find_sources([os.fspath(each) for each in given], format)[0]
     path, tie = _place(to, preset or "kb")
-    with ProgressLine() as line:
-        store = build_store(found, path, made, build_progress(line, found))
+    with show_progress(found) as progress:
+        store = build_store(found, path, made, progress)
     if store.manifest["rejected"]:
         first = Rejection(**store.manifest["rejected"][0])
         warn(f"{store.manifest['report']['rejections']:,} lines cannot be read, the first {first}", stacklevel=2)
     kb = KnowledgeBase.load(path)
     tie(kb)
     return kb
-
-
-def build_progress(line: ProgressLine, sources: Sequence[Source]) -> Progress:
-    """What a build tells: its stages, and which share of the bytes of all sources is read."""
-    from tarbox.kb.build import Progress
-
-    total, behind, stage = sum(source.path.stat().st_size for source in sources), dict[Path, int](), ["reading"]
-
-    def begin(text: str) -> None:
-        stage[0] = text
-        line.show(text)
-
-    def advance(source: Source, position: int) -> None:
-        behind[source.path] = position
-        line.show(stage[0], sum(behind.values()) / max(total, 1))
-
-    return Progress(begin, advance)
 
 
 def find_preset(name: str) -> Preset:
