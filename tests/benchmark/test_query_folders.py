@@ -200,8 +200,26 @@ def test_given_answers_that_are_wrong_are_told(folder: Folder, tmp_path: Path) -
     folder.dump("test-hard-answers", hard)
     done = CliRunner().invoke(app, ["bench", "import", str(folder.path), "-o", str(tmp_path / "bench")])
     assert done.exit_code == 0, done.output
-    assert "test 2i: of 1 of 6 queries the hard answers are not as given" in done.stderr
+    assert "test 2i: of 1 of 6 queries the hard answers that are given are not those of the facts" in done.stderr
     check(folder, open_benchmark(tmp_path / "bench"))
+
+
+def test_given_answers_can_be_kept(folder: Folder, tmp_path: Path) -> None:
+    """Of a set that asks for one hard answer of each query, and knows the others; with their missing links."""
+    hard, easy = (_read(folder.path / f"test-{kind}-answers.pkl") for kind in ("hard", "easy"))
+    folder.dump("test-hard-answers", {key: {min(own)} for key, own in hard.items()})
+    folder.dump("test-easy-answers", {key: easy[key] | (hard[key] - {min(hard[key])}) for key in hard})
+    import_folder(folder.path, tmp_path / "exact")
+    import_folder(folder.path, tmp_path / "given", as_given=True)
+    exact, given = (open_benchmark(tmp_path / name) for name in ("exact", "given"))
+    assert rows_of(given.table("train")) == rows_of(exact.table("train"))
+    table, whole = given.table("test"), exact.table("test")
+    assert set(table.lists("target").sizes().tolist()) == {1}
+    for row, target in enumerate(table.lists("target").values.tolist()):
+        every = whole.lists("target")[row].tolist()
+        assert table.lists("missing")[row][0] == whole.lists("missing")[row][every.index(target)]
+        known = set(table.lists("known")[row].tolist())
+        assert known | {target} == set(whole.lists("known")[row].tolist()) | set(every)
 
 
 def test_without_its_facts_a_folder_is_taken_at_its_word(folder: Folder, tmp_path: Path) -> None:

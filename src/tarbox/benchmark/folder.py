@@ -98,8 +98,8 @@ class Benchmark:
         if HELD_OUT_FACTS not in self.manifest["files"]:
             return None
         found = pq.read_table(self._file(HELD_OUT_FACTS))
-        own = found.filter(pa.compute.equal(found["split"], split))
-        return np.stack([own[name].to_numpy() for name in ("head", "relation", "tail")], axis=1)
+        own = np.array(found["split"].to_pylist()) == split
+        return np.stack([found[name].to_numpy()[own] for name in ("head", "relation", "tail")], axis=1)
 
     def _file(self, name: str) -> Path:
         entry = self.manifest["files"][name]

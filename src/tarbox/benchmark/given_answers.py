@@ -22,7 +22,7 @@ from tarbox.execution.graph import Index
 from tarbox.execution.rows import decode, directed
 from tarbox.kb.arrays import Ids, Places
 from tarbox.kb.facts import SPLITS, Facts
-from tarbox.kb.rows import offsets_of
+from tarbox.kb.rows import contains, offsets_of, pair_keys
 from tarbox.kb.splits import Split, SplitStage
 from tarbox.kb.terms import from_cell
 from tarbox.kb.vocabulary import Vocabulary
@@ -71,8 +71,11 @@ class _Numbers:
         return Lists(found.offsets, found.values[np.lexsort((found.values, found.owners()))])
 
 
-def read_tables(folder: QueryFolder) -> tuple[Split, dict[str, QueryTable], tuple[str, ...]]:
-    """The graphs that the folder's facts make, the query table of each split, and what differs from its answers."""
+def read_tables(folder: QueryFolder, as_given: bool) -> tuple[Split, dict[str, QueryTable], tuple[str, ...]]:
+    """The graphs that the folder's facts make, the query table of each split, and what differs from its answers.
+
+    Where `as_given`, its answers are kept all the same: a set may ask for some of them only.
+    """
     numbers = _Numbers.of(folder)
     graphs = _graphs(folder, numbers)
     tables, notes = {}, list[str]()
@@ -83,7 +86,7 @@ def read_tables(folder: QueryFolder) -> tuple[Split, dict[str, QueryTable], tupl
         if given and index is None:
             notes.append(f"{split}: the answers are as given: without {split}.txt they cannot be computed")
         if given:
-            tables[split] = QueryTable.concatenate([_table(queries, numbers, index, notes) for queries in given])
+            tables[split] = QueryTable.concatenate([_table(own, numbers, index, notes, as_given) for own in given])
     return graphs, tables, tuple(notes)
 
 
@@ -109,7 +112,7 @@ def _graphs(folder: QueryFolder, numbers: _Numbers) -> Split:
     return Split(stages)
 
 
-def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: list[str]) -> QueryTable:
+def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: list[str], as_given: bool) -> QueryTable:
     """The queries that have an answer to find."""
     shape, ids = _encode(given, numbers)
     template, missing, train = _TEMPLATES.get(given.structure), None, given.split == "train"
@@ -122,7 +125,11 @@ def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: l
         missing = None if train else Lists(more.offsets, links.astype(np.int8))
         told = {"easy": (easy, found[0]), "hard": (hard, found[1])}
         notes += _compare(title, told, lambda row: render(decode(shape, ids[row], numbers.vocabulary)))
-        easy, hard = found
+        if as_given and hard is not None and (train or easy is not None):
+            easy = found[0] if easy is None else easy
+            missing = None if missing is None else _links_of(hard, found[1], missing)
+        else:
+            easy, hard = found
     if easy is None or hard is None:
         lacking = "easy" if easy is None else "hard"
         raise BenchmarkError(
@@ -166,6 +173,15 @@ def _compare(
         other[alike[np.unique(one.owners()[one.values != two.values])]] = True
         if rows := np.flatnonzero(other).tolist():
             yield (
-                f"{title}: of {len(rows):,} of {len(other):,} queries the {kind} answers are not as given, but as the "
-                f"facts have it; the first: {show(rows[0])} ({len(given[rows[0]])} given, {len(found[rows[0]])} found)"
+                f"{title}: of {len(rows):,} of {len(other):,} queries the {kind} answers that are given are not those "
+                f"of the facts; the first: {show(rows[0])} ({len(given[rows[0]])} given, {len(found[rows[0]])} found)"
             )
+
+
+def _links_of(wanted: Lists, found: Lists, links: Lists) -> Lists | None:
+    """The missing links of some of the answers found; None where others are wanted."""
+    width = 1 + int(max(wanted.values.max(initial=0), found.values.max(initial=0)))
+    keys, own = (pair_keys(lists.owners(), lists.values, width) for lists in (found, wanted))
+    if not contains(keys, own).all():
+        return None
+    return Lists(wanted.offsets, links.values[np.searchsorted(keys, own)])

@@ -47,15 +47,18 @@ class Imported:
         return [str(line) for reading in self.readings.values() for line in reading.rejected]
 
 
-def import_folder(folder: str | os.PathLike[str], output: str | os.PathLike[str]) -> Imported:
-    """Make a benchmark of a folder, recognised by what it holds: pickles of KGReasoning or Query2box, or JSON lines."""
+def import_folder(folder: str | os.PathLike[str], output: str | os.PathLike[str], as_given: bool = False) -> Imported:
+    """Make a benchmark of a folder, recognised by what it holds: pickles of KGReasoning or Query2box, or JSON lines.
+
+    The answers of pickles are computed where they can be, unless those given are to be kept (`as_given`).
+    """
     path = Path(folder)
     if not path.is_dir():
         raise BenchmarkError(f"there is no folder {path} to import")
     if files := _json_lines(path):
         return _import_lines(path, files, output)
     if (found := read_query_folder(path)) is not None:
-        return _import_pickles(found, output)
+        return _import_pickles(found, output, as_given)
     raise BenchmarkError(
         f"{path} is no folder of queries that tarbox knows: it has neither train-queries.pkl, valid-queries.pkl or "
         "test-queries.pkl (BetaE), nor test_ans_1c.pkl and its like (Query2box), nor train.jsonl, valid.jsonl or "
@@ -126,12 +129,12 @@ def _import_lines(folder: Path, files: Mapping[str, Path], output: str | os.Path
         return import_benchmark(kb, files, output, about)
 
 
-def _import_pickles(folder: QueryFolder, output: str | os.PathLike[str]) -> Imported:
+def _import_pickles(folder: QueryFolder, output: str | os.PathLike[str], as_given: bool) -> Imported:
     check_place(Path(output))
-    graphs, tables, notes = read_tables(folder)
+    graphs, tables, notes = read_tables(folder, as_given)
     details = {
         "protocol": IMPORTED,
-        "options": {},
+        "options": {"answers": "given" if as_given else "exact"},
         "sources": [{"path": os.fspath(folder.path)}],
         "notes": list(notes),
         "store": {"name": folder.path.resolve().name},

@@ -9,11 +9,13 @@
     SPLIT_triples_2c.pkl                        Query2box: groundings with an answer, by name of the structure
     SPLIT_ans_2c.pkl SPLIT_ans_2c_hard.pkl      all answers, and the hard ones
 
-A relation is there once in each direction: `+r` and `-r`, or `r` and `r_reverse` as in NELL995's files.
+A relation is there once in each direction: `+r` and `-r`, or `r` and `r_reverse` as in NELL995's files. Pickles can run
+code, so containers, numbers and strings are let in, and nothing else.
 """
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +25,6 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.pickles import load_mapping, load_names, load_plain
 from tarbox.core.errors import SourceError
 from tarbox.kb.arrays import Places
 from tarbox.kb.facts import SPLITS
@@ -37,6 +38,12 @@ _EASY: Final = ("-easy-answers.pkl", "-tp-answers.pkl")
 _HARD: Final = ("-hard-answers.pkl", "-fn-answers.pkl", "-answers.pkl")
 _QUERY2BOX: Final = {"1c": "1p", "2c": "2p", "3c": "3p", "ci": "pi", "ic": "ip", "uc": "up"}
 """Names of templates that differ there."""
+
+_DAMAGED = (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+_ALLOWED: Final = frozenset(
+    [(module, name) for module in ("builtins", "__builtin__") for name in ("set", "frozenset", "list", "dict", "tuple")]
+    + [("collections", "defaultdict"), ("collections", "OrderedDict")]
+)
 
 Answers = Sequence[Iterable[int]]
 
@@ -93,7 +100,7 @@ def _names(folder: Path, kind: str) -> list[str]:
     for name in ("id", "ind"):
         for file, inverted in ((f"{name}2{kind}.pkl", False), (f"{kind}2{name}.pkl", True)):
             if (folder / file).exists():
-                return load_names(folder / file, inverted)
+                return _load_names(folder / file, inverted)
     raise SourceError(f"{folder} has query files and no id2{kind}.pkl, which says what their numbers stand for")
 
 
@@ -129,10 +136,10 @@ def _triples(file: Path, entities: Sequence[str], relations: Sequence[str]) -> P
 def _betae(file: Path, split: str) -> Iterator[GivenQueries]:
     prefix = file.name.removesuffix("-queries.pkl")
     easy, hard = (
-        next((load_mapping(path) for end in ends if (path := file.with_name(prefix + end)).exists()), None)
+        next((_load_mapping(path) for end in ends if (path := file.with_name(prefix + end)).exists()), None)
         for ends in (_EASY, _HARD)
     )
-    for structure, groundings in load_mapping(file).items():
+    for structure, groundings in _load_mapping(file).items():
         marks = tuple(leaves(structure))
         if not {"e", "r"} <= set(marks) <= {"e", "r", *MARKS}:
             raise SourceError(f"{file}: {structure!r} is no structure of KGReasoning's")
@@ -148,11 +155,11 @@ def _betae(file: Path, split: str) -> Iterator[GivenQueries]:
 def _query2box(folder: Path, split: str, name: str) -> GivenQueries:
     """The keys of an answer file are groundings; a triple has an answer and a name after them, or around one chain."""
     files = [folder / f"{split}_{end}.pkl" for end in (f"ans_{name}", f"ans_{name}_hard", f"triples_{name}")]
-    every, hard = (load_mapping(file) if file.exists() else None for file in files[:2])
+    every, hard = (_load_mapping(file) if file.exists() else None for file in files[:2])
     given: Any = hard if every is None else every
     file = next(file for file in files if file.exists())
     if given is None:
-        given = load_plain(file)
+        given = _load_plain(file)
         if not isinstance(given, list | set) or not all(isinstance(row, tuple) and len(row) > 1 for row in given):
             raise SourceError(f"{file}: expected a list of Query2box's groundings")
         given = {(row[0][:2],) if len(row) == 2 else row[:-2] for row in given}
@@ -186,3 +193,45 @@ def _check_ids(given: GivenQueries, entities: int, relations: int) -> None:
         kind, bound = ("entity", entities) if mark == "e" else ("relation", relations)
         if ((column < 0) | (column >= bound)).any():
             raise SourceError(f"{given.file}: there is no {kind} {column.max()}: the dictionary has {bound:,}")
+
+
+@final
+class _PlainUnpickler(pickle.Unpickler):
+    """Lets in containers and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _ALLOWED:
+            allowed = "only sets, lists, tuples, dicts, numbers and strings are"
+            raise SourceError(f"{module}.{name} is not let in from a pickle, which could run code; {allowed}")
+        return super().find_class(module, name)
+
+
+def _load_plain(path: Path) -> object:
+    """The plain containers of a pickle; anything else in it is a `SourceError`."""
+    try:
+        with path.open("rb") as file:
+            return _PlainUnpickler(file).load()
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from error
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+    except _DAMAGED as error:
+        raise SourceError(f"{path}: not a pickle, or a damaged one: {error}") from error
+
+
+def _load_mapping(path: Path) -> dict[Any, Any]:
+    """A dictionary whose values are collections."""
+    found = _load_plain(path)
+    if not isinstance(found, dict) or not all(isinstance(rows, set | frozenset | list) for rows in found.values()):
+        raise SourceError(f"{path}: expected a dictionary of sets")
+    return found
+
+
+def _load_names(path: Path, inverted: bool) -> list[str]:
+    """The names of ``id2ent.pkl`` by id, or of ``ent2id.pkl``, which is `inverted`; the ids count from zero."""
+    found = _load_plain(path)
+    if isinstance(found, dict) and inverted:
+        found = {number: name for name, number in found.items()}
+    if not isinstance(found, dict) or set(found) != set(range(len(found))):
+        raise SourceError(f"{path}: expected a dictionary from 0, 1, 2, ... to names, or from these to it")
+    return [str(found[row]) for row in range(len(found))]

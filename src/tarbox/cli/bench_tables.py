@@ -24,6 +24,10 @@ def import_benchmark(
     ] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The benchmark folder to write.")],
+    answers: Annotated[
+        Literal["exact", "given"],
+        typer.Option(help="Of pickles: as the facts have it, or as given, where a set asks for some answers only."),
+    ] = "exact",
     kb: Annotated[Path | None, typer.Option(help="Instead of a folder: the store of the training facts.")] = None,
     train: Annotated[Path | None, typer.Option(help="Training queries: JSON lines, plain or .gz.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation queries.")] = None,
@@ -37,7 +41,7 @@ def import_benchmark(
     if (folder is None) == (kb is None) or (folder is not None and given):
         raise typer.BadParameter("name either a FOLDER alone, or --kb with --train, --valid and --test")
     if folder is not None:
-        done = importing.import_folder(folder, output)
+        done = importing.import_folder(folder, output, answers == "given")
     elif kb is not None:
         check_kb(kb)
         done = importing.import_benchmark(kb, given, output)

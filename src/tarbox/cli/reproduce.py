@@ -12,7 +12,7 @@ import typer
 from tarbox.core.errors import ConfigError
 
 NINE: Final = "1p,2p,3p,2i,3i,pi,ip,2u,up"
-HOW_LONG: Final = "A few minutes each on a GPU, up to an hour on two cores; --queries 50 or --set shortens it."
+HOW_LONG: Final = "Some minutes each on a GPU, up to an hour on two cores; less with --queries and --set."
 
 
 def reproduce(
@@ -21,7 +21,6 @@ def reproduce(
     data: Annotated[Path | None, typer.Option(help="The folder that has the data.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to work in.")] = Path("reproduced"),
     models: Annotated[str | None, typer.Option(help="Other models than the table's, as of `tarbox compare`.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each trained model; 1 at first.")] = None,
     queries: Annotated[int, typer.Option(min=0, help="At most so many per template and level (0: all).")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as of `tarbox compare`.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
@@ -46,7 +45,7 @@ def reproduce(
         place / "bench",
         output=place / "comparison",
         models=models or table["models"],
-        seeds=seeds or (None if (place / "comparison").exists() else 1),
+        seeds=1,
         templates=NINE if "build" in table else None,
         queries=queries,
         set_=set_,

@@ -90,10 +90,9 @@ def read_published() -> Mapping[str, Published]:
     """The datasets of the paper, by name."""
     text = (resources.files("tarbox.evaluation") / "published.toml").read_text(encoding="utf-8")
     content = tomllib.loads(text)
+    names, columns = content["names"], tuple(content["columns"])
     return {
-        name: Published(
-            name, table.get("source", content["source"]), table, content["names"], tuple(content["columns"])
-        )
+        name: Published(name, table.get("source", content["source"]), table, names, columns)
         for name, table in content["datasets"].items()
     }
 
