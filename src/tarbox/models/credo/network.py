@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.kb.arrays import Flags, Floats, Places
+from tarbox.kb.arrays import Doubles, Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def sigmoid(logits: Floats) -> Floats:
     return found
 
 
-def adjust(logits: Floats, effects: Floats) -> Floats:
+def adjust(logits: Floats, effects: Floats | Doubles) -> Floats:
     """[N] probabilities with odds p / (1 - p)^(1 + effect), where p is that of a logit."""
     return sigmoid(logits + effects * np.logaddexp(0, logits))
 
