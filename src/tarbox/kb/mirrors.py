@@ -11,8 +11,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import pair_keys, ranges
 
 MOSTLY: Final = 0.5
-"""Relations say the same where more of the facts of each than this have their counterpart: it is likelier there than
-not. Graphs leave a gap around it (ADR 61)."""
+"""Relations say the same where a greater share of the facts of each has its counterpart (ADR 61 says why this one)."""
 
 
 def first_saying(facts: Facts) -> Places:

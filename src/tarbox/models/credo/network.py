@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.kb.arrays import Doubles, Flags, Floats, Places
+from tarbox.kb.arrays import Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def sigmoid(logits: Floats) -> Floats:
     return found
 
 
-def adjust(logits: Floats, effects: Floats | Doubles) -> Floats:
+def adjust(logits: Floats, effects: Floats) -> Floats:
     """[N] probabilities with odds p / (1 - p)^(1 + effect), where p is that of a logit."""
     return sigmoid(logits + effects * np.logaddexp(0, logits))
 
@@ -103,15 +103,14 @@ def adjust(logits: Floats, effects: Floats | Doubles) -> Floats:
 def fit_effects(logits: Floats, true: Flags, group: Places, count: int) -> Floats:
     """[count] the likeliest effects of groups of samples: one parameter of beta calibration (Kull et al. 2017).
 
-    They are normal around 0 with the variance that they themselves show (empirical Bayes, by expectation
-    maximisation), so that a group of few samples stays nearly as it is.
+    They are normal around 0 with the variance that they themselves show (empirical Bayes): few samples change little.
     """
     some = logits > -7  # effects do not change the odds of others
     logits, true, group = logits[some], true[some], group[some]
     column = np.logaddexp(0, logits).astype(np.float64)
     effects, variance = np.zeros(count), 1.0
     for _ in range(20 if count else 0):  # a step of Newton's method, and one for the variance
-        p = adjust(logits, effects[group])
+        p = adjust(logits, effects[group].astype(np.float32))
         slope = np.bincount(group, (p - true) * column, count) + effects / variance
         curvature = np.bincount(group, p * (1 - p) * column**2, count) + 1 / variance
         effects -= np.clip(slope / curvature, -1, 1)
