@@ -121,12 +121,13 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
 
     Every entity, relation and concept keeps a fact, as in a benchmark, but at a cost that is linear: facts are drawn
     all at once, and a name that would be left with none gets one back. Facts that say the same are drawn together, and
-    then one by one as often as such facts are alone, at most again at this rate (ADR 61).
+    then one by one as often as such facts are alone (ADR 61).
     """
     asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])
     entities = len(facts.vocabulary.entities)
-    same = first_saying(facts)[slice(None) if facts.inferred is None else ~facts.inferred.assertions]
+    asked = slice(None) if facts.inferred is None else ~facts.inferred.assertions
+    same = first_saying(facts, 1 - share)[asked]  # more would be alone if such facts were missing one by one
     kept = _keep_names(_names_of_assertions(asserted), share, random, same)
     connected = np.zeros(entities, np.bool_)
     connected[asserted.heads[kept]] = True
