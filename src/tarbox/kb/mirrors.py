@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from tarbox.kb.arrays import Places
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import pair_keys, ranges
 
-MOSTLY: Final = 0.5
-"""Relations say the same where more of the facts of each than this have their counterpart: it is likelier there than
-not. Graphs leave a gap around it (ADR 61)."""
 
-
-def first_saying(facts: Facts) -> Places:
+def first_saying(facts: Facts, least: float) -> Places:
     """[A] of each assertion the place of the first that says the same of the same two entities, mostly itself.
 
+    Relations say the same where a greater share than `least` of the facts of each has its counterpart (ADR 61).
     What axioms make symmetric, inverse or equivalent is seen by the facts that were inferred.
     """
     heads, relations, tails = facts.heads, facts.relations, facts.tails
@@ -33,7 +28,7 @@ def first_saying(facts: Facts) -> Places:
     first, second = np.divmod(kinds // 2, max(width, 1))
     sizes = np.bincount(relations, minlength=width)
     share = np.where(first == second, 2, 1) * counts / np.maximum(sizes[first], sizes[second])
-    same = (share > MOSTLY)[kind]
+    same = (share > least)[kind]
     one, other, found = one[same], other[same], np.arange(len(heads))
     while np.any(found[one] != found[other]):
         np.minimum.at(found, other, found[one])

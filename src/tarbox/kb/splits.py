@@ -124,13 +124,14 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     """The kept facts: without about this share of the asserted assertions and of the most specific typings.
 
     Every entity, relation and concept keeps a fact, as in a benchmark, but at a cost that is linear: facts are drawn
-    all at once, and a name that would be left with none gets one back. Facts that say the same are drawn together at
-    this rate, and one by one at the same rate again: either may be missing (ADR 61).
+    all at once, and a name that would be left with none gets one back. Facts that say the same are drawn together, and
+    then one by one as often as such facts are alone (ADR 61).
     """
     asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])
     entities = len(facts.vocabulary.entities)
-    same = first_saying(facts)[slice(None) if facts.inferred is None else ~facts.inferred.assertions]
+    asked = slice(None) if facts.inferred is None else ~facts.inferred.assertions
+    same = first_saying(facts, 1 - share)[asked]  # more would be alone if such facts were missing one by one
     kept = _keep_names(_names_of_assertions(asserted), share, random, same)
     connected = np.zeros(entities, np.bool_)
     connected[asserted.heads[kept]] = True
@@ -146,8 +147,10 @@ def _keep_names(names: Ids, share: float, random: np.random.Generator, same: Pla
     """[F] which facts are kept, if about `share` are not, but one of each name is; `names` as of `_divide`, `same`
     numbers what the facts say."""
     order = random.random(int(same.max(initial=-1)) + 1)[same]
-    several = np.bincount(same)[same] > 1
-    order[several] = np.minimum(order[several], random.random(int(several.sum())))
+    several, kind = np.bincount(same)[same] > 1, names[:, -1]
+    single = 1 - np.bincount(kind, several) / np.maximum(np.bincount(kind), 1)  # facts of a relation that are alone
+    alone = random.random(int(several.sum())) < np.minimum(single[kind[several]], share)
+    order[several] *= ~alone
     kept = order >= share
     for column in names.T:  # a name without a kept fact gets back the one that was drawn last
         about = np.flatnonzero(column != NOBODY)

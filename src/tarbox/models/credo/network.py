@@ -103,8 +103,7 @@ def adjust(logits: Floats, effects: Floats) -> Floats:
 def fit_effects(logits: Floats, true: Flags, group: Places, count: int) -> Floats:
     """[count] the likeliest effects of groups of samples: one parameter of beta calibration (Kull et al. 2017).
 
-    They are normal around 0 with the variance that they themselves show (empirical Bayes, by expectation
-    maximisation), so that a group of few samples stays nearly as it is.
+    They are normal around 0 with the variance that they themselves show (empirical Bayes): few samples change little.
     """
     some = logits > -7  # effects do not change the odds of others
     logits, true, group = logits[some], true[some], group[some]
