@@ -72,7 +72,8 @@ class Compatibility:
         leads one to itself."""
         apart = (heads != tails) | self.reflexive[relations]
         allowed = self._allow(self.relations, 2 * relations, heads)
-        return apart & allowed & self._allow(self.relations, 2 * relations + 1, tails)
+        found: Mask = apart & allowed & self._allow(self.relations, 2 * relations + 1, tails)
+        return found
 
     def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
         excluded = np.zeros(len(entities), np.bool_)
