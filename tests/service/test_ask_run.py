@@ -29,8 +29,8 @@ NS = "https://tarbox.example/academia#"
 
 @pytest.fixture
 def asked(reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(Reasoner, "load", lambda *_: reasoner)
-    monkeypatch.setattr("tarbox.cli.ask._open_reasoner", lambda _: reasoner)
+    monkeypatch.setattr(Reasoner, "load", lambda *_, **__: reasoner)
+    monkeypatch.setattr("tarbox.cli.ask._open_reasoner", lambda *_: reasoner)
     monkeypatch.setattr("tarbox.models.saved.is_run", lambda _: True)
     app = typer.Typer()
     app.command()(ask)
@@ -100,7 +100,7 @@ def test_sparql_on_the_command_line_shows_both_lists(asked: Run) -> None:
 def test_what_the_run_was_trained_on(kb: KnowledgeBase, reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown(trained_on: str | None, *options: str) -> str:
         told = Reasoner(kb, reasoner._scorer, "small", trained_on)
-        monkeypatch.setattr("tarbox.cli.ask._open_reasoner", lambda _: told)
+        monkeypatch.setattr("tarbox.cli.ask._open_reasoner", lambda *_: told)
         app = typer.Typer()
         app.command()(ask)
         return CliRunner().invoke(app, ["RUN", "worksAt value MIT", *options], env={"COLUMNS": "200"}).stdout

@@ -266,7 +266,7 @@ def _triples(facts: Facts) -> set[tuple[int, int, int]]:
 
 
 def run(reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
-    monkeypatch.setattr(Reasoner, "load", lambda *_: reasoner)
+    monkeypatch.setattr(Reasoner, "load", lambda *_, **__: reasoner)
     app = typer.Typer()
     app.command()(predict)
     return CliRunner().invoke(app, ["RUN", *arguments], env={"COLUMNS": "200"})

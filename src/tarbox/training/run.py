@@ -86,7 +86,9 @@ class RunFolder:
         """While this is open no other process trains the run; the system unlocks it when this one dies."""
         with (self.path / RUN).open("r+b") as handle:
             if not take_lock(handle):
-                raise TrainingError(f"another process is training {self.path}. Wait until it has ended, or stop it.")
+                raise TrainingError(
+                    f"another process is training or updating {self.path}. Wait until it has ended, or stop it."
+                )
             yield
 
     def discard(self) -> None:

@@ -23,7 +23,6 @@ from tarbox.kb.store import Store, open_store
 from tarbox.kb.writing import replace_file
 from tarbox.models.credo.updating import Followed, follow_run
 from tarbox.models.saved import CONFIG, CONTENT, PREDICTOR, RUN, WEIGHTS, SavedRun, open_run
-from tarbox.models.scorer import Scorer
 from tarbox.training.run import (
     PARTS,
     PROVENANCE,
@@ -42,19 +41,20 @@ def update(
     """Have a run follow the store `kb`, which is that it was trained on where None; at `output`, or in its own place.
     Returns what run.json says of the update; None where the run has these facts already: then nothing is written."""
     saved = open_run(run)
-    model = _check(saved)
+    _check(saved)
     store = _find_store(saved) if kb is None else open_store(kb)
-    if output is None and store.manifest["content_hash"] == saved.description["content_hash"]:
-        return None
-    if output is None:
-        with RunFolder(saved.path).locked():
-            return _update(saved, model, store, saved.path)
-    check_place(Path(output))
-    return _update(saved, model, store, Path(output))
+    if output is not None:
+        check_place(Path(output))
+        return _update(saved, store, Path(output))
+    with RunFolder(saved.path).locked():
+        saved = open_run(run)  # another process may have updated it meanwhile
+        if store.manifest["content_hash"] == saved.description["content_hash"]:
+            return None
+        return _update(saved, store, saved.path)
 
 
-def _check(saved: SavedRun) -> Scorer:
-    """The model of a run that can follow a store."""
+def _check(saved: SavedRun) -> None:
+    """Refuse a run that cannot follow a store."""
     if not saved.on_store:
         raise ConfigError(
             f"{saved.path} was trained on a benchmark, to be evaluated on what was held out. "
@@ -62,7 +62,6 @@ def _check(saved: SavedRun) -> Scorer:
         )
     if (saved.path / PARTS).exists():
         raise ConfigError(f"{saved.path} is not complete. Continue it with `tarbox train --resume -o {saved.path}`.")
-    return saved.scorer()
 
 
 def _find_store(saved: SavedRun) -> Store:
@@ -73,10 +72,10 @@ def _find_store(saved: SavedRun) -> Store:
     raise StoreMissing(f"the store of {saved.path} is not at {source['absolute']}. Name it: `tarbox update RUN KB`.")
 
 
-def _update(saved: SavedRun, model: Scorer, store: Store, target: Path) -> dict[str, Any]:
+def _update(saved: SavedRun, store: Store, target: Path) -> dict[str, Any]:
     began = time.monotonic()
     earlier = list(saved.description.get("updates", []))
-    found = follow_run(saved, model, store.facts)
+    found = follow_run(saved, saved.scorer(), store.facts)
     content = f"{CONTENT}{len(earlier) + 1}" if target == saved.path else ""
     _write(found, store, target / content)
     description = {

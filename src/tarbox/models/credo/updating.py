@@ -52,7 +52,7 @@ _MEASURED_AT: Final = 0.67
 
 @final
 @dataclass(frozen=True, slots=True)
-class NameMatch:
+class MatchedNames:
     """The old ids of the new entities, concepts and relations, -1 for those that are new; and the new ids of the old
     ones, -1 for those that are gone."""
 
@@ -64,11 +64,11 @@ class NameMatch:
     relations_now: Ids
 
     @classmethod
-    def of(cls, old: Vocabulary, new: Vocabulary) -> NameMatch:
+    def of(cls, old: Vocabulary, new: Vocabulary) -> MatchedNames:
         pairs = [(one.names(role), other.names(role)) for one, other in ((old, new), (new, old)) for role in _ROLES]
         return cls(*(one.match(other) for one, other in pairs))
 
-    def without(self, entities: Flags) -> NameMatch:
+    def without(self, entities: Flags) -> MatchedNames:
         """As if these entities were new, and had not been there before."""
         now, gone = np.where(entities, -1, self.entities), self.entities_now.copy()
         gone[self.entities[entities]] = -1
@@ -112,7 +112,7 @@ class Changes:
     removed: int
 
     @classmethod
-    def of(cls, old: Facts, new: Facts, names: NameMatch) -> Changes:
+    def of(cls, old: Facts, new: Facts, names: MatchedNames) -> Changes:
         links = names.links(old.relations, old.heads, old.tails)[1], _link_keys(new)
         types = names.typings(old.typed, old.types)[1], pair_keys(new.typed, new.types, len(names.concepts))
         added, typed = (~contains(np.sort(before), now) for before, now in (links, types))
@@ -120,7 +120,7 @@ class Changes:
         kept = int((~added).sum() + (~typed).sum())
         return cls(added, typed, removed, untyped, len(old.heads) + len(old.typed) - kept)
 
-    def unlearnt(self, facts: Facts, names: NameMatch) -> Flags:
+    def unlearnt(self, facts: Facts, names: MatchedNames) -> Flags:
         """[E] the old entities that are folded in anew: the ends of removed facts, so that what was learnt from these
         is forgotten; and those that at least half of the facts of are new."""
         size = len(names.entities)
@@ -146,7 +146,7 @@ class Followed:
 
     model: Credo
     predictor: FittedPredictor
-    names: NameMatch
+    names: MatchedNames
     changes: Changes
     mrr: float
     measured: int
@@ -165,7 +165,7 @@ def follow_run(saved: SavedRun, model: Scorer, facts: Facts) -> Followed:
 def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoConfig, seed: int = 0) -> Followed:
     """The model of the changed facts."""
     old = model.index.facts
-    names = NameMatch.of(old.vocabulary, facts.vocabulary)
+    names = MatchedNames.of(old.vocabulary, facts.vocabulary)
     given, changes = names, Changes.of(old, facts, names)
     names = names.without(changes.unlearnt(facts, names))
     predictor = _gather_predictor(fitted, names, config, facts, seed)
@@ -195,7 +195,7 @@ def _take(table: NDArray[Any], rows: Ids) -> NDArray[Any]:
 
 
 def _gather_predictor(
-    fitted: FittedPredictor, names: NameMatch, config: CredoConfig, facts: Facts, seed: int
+    fitted: FittedPredictor, names: MatchedNames, config: CredoConfig, facts: Facts, seed: int
 ) -> Complex:
     """With the embeddings of all that was there, and small random ones, as training begins with, of all that is new."""
     random = np.random.default_rng(seed)
@@ -223,7 +223,7 @@ def _fold_in(predictor: Complex, facts: Facts, added: Flags, unseen: Unseen, see
     return mrr, int(chosen.sum())
 
 
-def _scope(totals: Totals, facts: Facts, names: NameMatch, changes: Changes) -> Scope:
+def _scope(totals: Totals, facts: Facts, names: MatchedNames, changes: Changes) -> Scope:
     width, earlier, new = max(len(names.entities), 1), max(len(names.entities_now), 1), names.entities < 0
     changed = np.append(_link_keys(facts)[changes.links], changes.removed_links)
     relation, head, tail = TripleKeys(width).decode(changed)
@@ -241,7 +241,7 @@ def _scope(totals: Totals, facts: Facts, names: NameMatch, changes: Changes) -> 
 
 
 def _join(
-    before: FactProbabilities, predicted: Predicted, facts: Facts, names: NameMatch, scope: Scope
+    before: FactProbabilities, predicted: Predicted, facts: Facts, names: MatchedNames, scope: Scope
 ) -> FactProbabilities:
     """What is predicted now, and of what was predicted before that which is neither predicted anew nor known."""
     directed = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts))
@@ -259,7 +259,7 @@ def _join(
     return FactProbabilities.of(facts, sizes_of(facts), links, typings)
 
 
-def _match_columns(kept: Ids, names: NameMatch, relations: int) -> tuple[Ids, Ids]:
+def _match_columns(kept: Ids, names: MatchedNames, relations: int) -> tuple[Ids, Ids]:
     """(the new ids, increasing, of the concepts of a linear model, [F] the old column of each new one, -1 for new
     relations): columns are directed relations, then concepts."""
     now = names.concepts_now[kept]
@@ -267,13 +267,13 @@ def _match_columns(kept: Ids, names: NameMatch, relations: int) -> tuple[Ids, Id
     return now[order].astype(np.int32), np.append(_directed(names.relations), 2 * relations + order).astype(np.int32)
 
 
-def _match_sets(sets: SetModel, names: NameMatch) -> SetModel:
+def _match_sets(sets: SetModel, names: MatchedNames) -> SetModel:
     first = len(sets.weights) - len(sets.kept)
     kept, columns = _match_columns(sets.kept, names, first // 2)
     return SetModel(kept, _take(sets.weights, columns)[:, columns[len(columns) - len(kept) :] - first])
 
 
-def _match_subsumptions(before: Rows, tree: Hierarchy, names: NameMatch) -> Rows:
+def _match_subsumptions(before: Rows, tree: Hierarchy, names: MatchedNames) -> Rows:
     """Without those that are known now."""
     lower, upper = before.coordinates()
     sub, above = names.concepts_now[lower], names.concepts_now[upper]
