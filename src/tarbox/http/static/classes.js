@@ -75,8 +75,8 @@ export class Classes {
     return element("div", {}, element("dt", {}, all.length ? counted(all.length, one, many) : `no ${many}`), shown);
   }
 
-  #link({ label, name, degree }) {
-    const text = degree === undefined ? label : `${label} (${degree.toFixed(2)})`;
+  #link({ label, name, degree, status }) {
+    const text = status !== "predicted" ? label : `${label} (${degree.toFixed(2)})`;
     return element("button", { type: "button", class: "concept-link", onclick: () => this.#asked(name) }, shape("concept"), text);
   }
 }
