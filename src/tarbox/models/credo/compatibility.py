@@ -70,9 +70,10 @@ class Compatibility:
     def allow_links(self, relations: Keys, heads: Keys, tails: Keys) -> Mask:
         """[N] whether both ends of a fact are of a kind that the relation has there, and not one entity where it never
         leads one to itself."""
-        apart = (heads != tails) | self.reflexive[relations]
-        allowed = self._allow(self.relations, 2 * relations, heads)
-        return apart & allowed & self._allow(self.relations, 2 * relations + 1, tails)
+        allowed: Mask = (heads != tails) | self.reflexive[relations]
+        for directed, ends in ((2 * relations, heads), (2 * relations + 1, tails)):
+            allowed &= self._allow(self.relations, directed, ends)
+        return allowed
 
     def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
         excluded = np.zeros(len(entities), np.bool_)
