@@ -57,6 +57,9 @@ from tarbox.training.settings import read_assignments, read_recipe, resolve
 SIZES: Final = (100, 1_000, 10_000)
 SHARE: Final = 0.1
 LISTED: Final = 0.1
+COUNTED: Final = 0.01
+LEAST: Final = 1e-3
+"""Candidates down to this probability have a place in the list; a run keeps no others."""
 NEAR: Final = 0.05
 """What is said is to be so near to what is true."""
 _PAIRS: Final = 1 << 22
@@ -209,7 +212,7 @@ def by_chance(said: Doubles) -> float:
 def calibration(said: Doubles, true: NDArray[np.bool_]) -> dict[str, Any]:
     """Of all candidates, and of the listed."""
     told = {}
-    for name, own in (("all", said >= 0), ("listed", said >= LISTED)):
+    for name, own in (("all", said >= COUNTED), ("listed", said >= LISTED)):
         bins = tenths(said[own], true[own])
         sums = (float(said[own].mean()), float(true[own].mean())) if own.any() else (0.0, 0.0)
         told[name] = {"n": int(own.sum()), "said": sums[0], "true": sums[1], "tenths": bins}
@@ -224,7 +227,7 @@ def measure(
     facts = kb.facts
     entities = len(facts.vocabulary.entities)
     began = time.monotonic()
-    _, (subjects, objects, said) = CandidateFinder(kb, scorer).rank(kb.relations.at(relation).iri)
+    _, (subjects, objects, said) = CandidateFinder(kb, scorer).rank(kb.relations.at(relation).iri, least=LEAST)
     seconds = time.monotonic() - began
     keys = pair_keys(subjects, objects, entities)
     true = contains(hidden, keys)

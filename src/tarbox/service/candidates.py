@@ -125,9 +125,15 @@ class CandidateFinder:
         return CandidateList(relation, len(degrees), expected, tuple(map(candidate, range(first, last))))
 
     def rank(
-        self, relation: str, within: Query | None = None, concept: str | None = None, k: int = 1
+        self,
+        relation: str,
+        within: Query | None = None,
+        concept: str | None = None,
+        k: int = 1,
+        least: float = COUNTED,
     ) -> tuple[_Wanted, _Columns]:
-        """All that is found, best first; of a model that only scores, `k` or somewhat more."""
+        """All that is found and has at least this degree, best first; of a model that only scores, `k` or somewhat
+        more."""
         wanted = self._typings(concept) if from_ntriples(relation) in TYPINGS else self._links(relation, concept)
         scorer = self._scorer
         if within is not None:
@@ -135,7 +141,7 @@ class CandidateFinder:
             wanted = replace(wanted, subjects=wanted.subjects & inside)
         elif not isinstance(scorer, Predictor):  # a score says nothing of whether there is an object at all
             wanted = replace(wanted, subjects=wanted.subjects & (wanted.known.sizes() > 0))
-        table = self._predicted(scorer, wanted) if isinstance(scorer, Predictor) else self._scored(wanted, k)
+        table = self._predicted(scorer, wanted, least) if isinstance(scorer, Predictor) else self._scored(wanted, k)
         subjects, objects, degrees = _each_pair_once(*table) if wanted.symmetric else table
         order = np.argsort(-degrees, kind="stable")
         return wanted, (subjects[order], objects[order], degrees[order])
@@ -181,7 +187,7 @@ class CandidateFinder:
     def _functional(self) -> frozenset[Any]:
         return frozenset(axiom for axiom in self._kb.axioms() if axiom[0] in _SINGLE)
 
-    def _predicted(self, predictor: Predictor, wanted: _Wanted) -> _Columns:
+    def _predicted(self, predictor: Predictor, wanted: _Wanted, least: float) -> _Columns:
         held = predictor.probabilities
         if wanted.relation is None:
             (subjects, objects), degrees = held.concepts.coordinates(), held.concepts.values
@@ -192,7 +198,7 @@ class CandidateFinder:
         if wanted.symmetric:
             subjects, objects = np.append(subjects, objects), np.append(objects, subjects)
             degrees = np.append(degrees, degrees)
-        kept = (degrees >= COUNTED) & (degrees < 1) & wanted.subjects[subjects] & wanted.objects[objects]
+        kept = (degrees >= least) & (degrees < 1) & wanted.subjects[subjects] & wanted.objects[objects]
         subjects, objects, degrees = subjects[kept], objects[kept], degrees[kept].astype(np.float64)
         keys = pair_keys(subjects, objects, len(wanted.objects))
         if wanted.relation is None:
