@@ -79,7 +79,8 @@ def test_only_requests_in_flight_fail(
     asyncio.run(strike())
     until(lambda: lost(address, reason) == before + 1)
     until(lambda: workers(address) == 2)
-    assert heard.broken == heard.silent == 0
+    assert heard.silent == 0
+    assert heard.broken <= 1  # a worker sends one reply at a time, and half of one cannot be taken back
     assert heard.statuses[200] > 0
     assert heard.statuses[503] <= 8  # as many as were in flight, perhaps none
     assert set(heard.statuses) <= {200, 503}
