@@ -180,8 +180,8 @@ def by_raw_score(facts: Facts, relation: int, predictor: Complex) -> Keys:
         found = np.empty(len(head))
         for at in range(0, len(head), 1 << 16):
             one, other = (torch.from_numpy(ids[at : at + (1 << 16)]).to(predictor.nodes.device) for ids in (head, tail))
-            both = predictor.pair_scores(2 * relation + 1, one, other) + predictor.pair_scores(2 * relation, other, one)
-            found[at : at + (1 << 16)] = both.double().cpu().numpy()
+            both = predictor.pair_scores(relation, one, other).double().sum(1)
+            found[at : at + (1 << 16)] = both.cpu().numpy()
         return found
 
     return best_pairs(facts, relation, score)

@@ -7,9 +7,9 @@
 Benchmarks are expected under scratch/NAME, and the store that one of the honest protocol is built from under
 scratch/kb-NAME or scratch/NAME-kb; where only the store is there, the benchmark is built. Ranks are of the test
 queries, on the two imported sets of the paper's protocol of the valid ones. The calibration error is of the ten best
-predictions of queries drawn without asking for a hard answer (docs/evaluation.md): `--ece` of each of nine templates,
-from the whole graph, which the store of an honest benchmark has; without that store, of the benchmark's own templates.
-It is given again for the queries of which some answer is known, and probabilities of single links beside what is true.
+predictions of queries drawn from the training graph (docs/evaluation.md): `--ece` of each of nine templates, where the
+store of an honest benchmark is there, and of the benchmark's own templates without it. Beside it stand probabilities of
+single links and what is true of them.
 
 Every run is a process of its own, `--jobs` at a time, so the seconds of one that had company are longer than alone.
 Results: a table, and $OUT/reasoner.json.
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,6 +115,10 @@ def work(options: argparse.Namespace) -> None:
         "milliseconds": latency(scorer, seed),
         "ranks": per_query(scorer, table, benchmark),
     }
+    averages = {level: round(100 * average(own), 1) for level, own in found["ranks"].items()}
+    print(
+        f"    {name} {seed}: {time.monotonic() - began:.0f} s after training: {averages}", file=sys.stderr, flush=True
+    )
     if seed == 0:
         found["counting"] = per_query(Counting.from_facts(benchmark.store.facts), table, benchmark)
     split = split_of(options.scratch, name, benchmark)
@@ -124,10 +128,6 @@ def work(options: argparse.Namespace) -> None:
     if asked is not None:
         found["reliability"] = {
             f"{template} {level.value}": summary(one) for (level, template), one in predict(scorer, asked).items()
-        }
-        known = asked.take(np.flatnonzero(asked.lists("known").sizes() > 0))
-        found["reliability where some answer is known"] = {
-            f"{template} {level.value}": summary(one) for (level, template), one in predict(scorer, known).items()
         }
     found["peak GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     found["device GB"] = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
@@ -217,7 +217,7 @@ def fact_reliability(credo: Credo, split: Split) -> dict[str, Any]:
 
 
 def calibration_table(options: argparse.Namespace, split: Split | None, benchmark: Benchmark) -> QueryTable | None:
-    """Queries of nine templates, drawn from the graphs of the benchmark whether or not they have a hard answer."""
+    """Queries of nine templates, drawn from the training graph of the benchmark."""
     if split is None or not options.ece:
         return benchmark.calibration()
     later = Index.of(split.whole, benchmark.store.facts)
@@ -298,11 +298,10 @@ def report_level(name: str, level: str, runs: list[dict[str, Any]]) -> None:
     if level == Level.ENTITY.value and name in PUBLISHED:
         label, row = PUBLISHED[name]
         print(f"    {label:20}" + shown(row, ".1f") + f", average {np.mean(list(row.values())):.1f}")
-    for label, kind in (("ECE", "reliability"), ("ECE, some known", "reliability where some answer is known")):
-        report_reliability(label, [one[kind] for one in runs if kind in one], level)
+    report_reliability([one["reliability"] for one in runs if "reliability" in one], level)
 
 
-def report_reliability(label: str, errors: list[dict[str, Any]], level: str) -> None:
+def report_reliability(errors: list[dict[str, Any]], level: str) -> None:
     keys = [key for key in (errors[0] if errors else {}) if key.endswith(f" {level}")]
     if keys:
         means = {
@@ -312,7 +311,7 @@ def report_reliability(label: str, errors: list[dict[str, Any]], level: str) -> 
             )
             for key in keys
         }
-        print(f"    {label:20}" + shown({name: error for name, (error, _) in means.items()}, ".3f"))
+        print(f"    {'ECE':20}" + shown({name: error for name, (error, _) in means.items()}, ".3f"))
         print(f"    {'share true - degree':20}" + shown({name: bias for name, (_, bias) in means.items()}, "+.3f"))
 
 
@@ -350,26 +349,28 @@ def main() -> None:
         list(pool.map(lambda name: ensure(options.scratch, name), names))
     print("benchmarks are ready", flush=True)
     waiting = [(name, seed) for seed in range(options.seeds) for name in names if name in HONEST or not seed]
-    running: list[tuple[str, int, subprocess.Popen[str]]] = []
     found: list[dict[str, Any]] = []
-    while waiting or running:
-        while waiting and len(running) < options.jobs:
-            name, seed = waiting.pop(0)
-            command = [sys.executable, __file__, "--worker", name, "--seed", str(seed), "--ece", str(options.ece)]
-            command += ["--scratch", str(options.scratch), *(f"--set={text}" for text in options.set)]
-            running.append((name, seed, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
-        name, seed, process = running.pop(0)
-        output, _ = process.communicate()
-        if process.returncode:
-            print(f"{name} seed {seed} failed", flush=True)
-            continue
-        found.append(json.loads(output.strip().splitlines()[-1]))
-        ranks = found[-1]["ranks"]
-        print(name, seed, {level: round(100 * average(ranks[level]), 1) for level in ranks}, flush=True)
-        if out := os.environ.get("OUT"):
-            Path(out).mkdir(parents=True, exist_ok=True)
-            (Path(out) / "reasoner.json").write_text(json.dumps(found), encoding="utf-8")
-    report(found)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for done in as_completed([pool.submit(run_worker, options, name, seed) for name, seed in waiting]):
+            try:
+                found.append(done.result())
+            except subprocess.CalledProcessError as error:
+                print(f"failed: {' '.join(error.cmd)}", flush=True)
+                continue
+            if out := os.environ.get("OUT"):
+                Path(out).mkdir(parents=True, exist_ok=True)
+                (Path(out) / "reasoner.json").write_text(json.dumps(found), encoding="utf-8")
+    report(sorted(found, key=lambda one: (names.index(one["name"]), one["seed"])))
+
+
+def run_worker(options: argparse.Namespace, name: str, seed: int) -> Any:
+    """What `work` finds, in a process of its own with its share of the processors."""
+    command = [sys.executable, __file__, "--worker", name, "--seed", str(seed), "--ece", str(options.ece)]
+    command += ["--scratch", str(options.scratch), *(f"--set={text}" for text in options.set)]
+    share = str(max((os.cpu_count() or 1) // options.jobs, 1))
+    environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), share)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 if __name__ == "__main__":

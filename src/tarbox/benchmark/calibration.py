@@ -1,9 +1,9 @@
-"""Queries to check degrees with: drawn from the largest graph whether or not they have a hard answer (docs/adr/0029).
+"""Queries to check degrees with: drawn from the training graph, by nothing that was held out (docs/adr/0068).
 
 The queries of train, valid and test are drawn to have an answer that must be predicted; among the answers predicted for
-them more are true than among those that people see. Here nothing is asked of a query but that it has an answer at all.
-Its targets are the answers that do not follow from the training graph, which may be none, and its known answers are the
-others. Top concepts are answers like any other here: a person sees them with a degree.
+them more are true than among those that people see. Here a query has an answer in the training graph, and nothing else
+is asked of it. Its targets are the answers that only the largest graph has, which may be none. Top concepts are answers
+like any other here: a person sees them with a degree.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ Hashes = NDArray[np.uint64]
 class Rules(NamedTuple):
     """What is drawn and kept: only answers missing from the earlier graph are targets where `hard`; relations in both
     directions or only `h -r->`; at most `most` targets; `never` [C] marks concepts that are no targets; `every` query
-    is kept, those without a target too; `late`: every other move goes over a held-out fact, where there is one."""
+    is kept, those without a target too, and no move goes over a held-out fact; `late`: every other move goes over one,
+    where there is one."""
 
     hard: bool
     both_directions: bool
@@ -91,7 +92,7 @@ def end_of_relations(graph: Graph, node: int) -> int:
 def draw_relation(graph: Graph, node: int, back: int, rules: Rules, late: bool, random: Random) -> int:
     """The place in `node_relations` of a relation of the node other than `back`; -1 for none.
 
-    Where `late`, it is one with a held-out fact, if the draws meet any."""
+    Where `late`, it is one with a held-out fact, if the draws meet any; of `every` query, one with another fact."""
     first, last = graph.node_starts[node], end_of_relations(graph, node)
     if last <= first:
         return -1
@@ -100,6 +101,8 @@ def draw_relation(graph: Graph, node: int, back: int, rules: Rules, late: bool, 
         place = first + below(random, last - first)
         relation, group = graph.node_relations[place], graph.node_groups[place]
         if relation != back and (rules.both_directions or relation % 2 == 0):
+            if rules.every and graph.fresh[group] == graph.starts[group]:
+                continue
             if not late or graph.fresh[group] < graph.starts[group + 1]:
                 return int(place)
             fallback = int(place)
@@ -133,7 +136,9 @@ def draw(graph: Graph, program: Program, rules: Rules, ids: Ids, random: Random)
                 place = place if typed else -1
             if place < 0:
                 return NO_PATH
-            neighbour = draw_member(graph, graph.node_groups[place], late, random)
+            neighbour = draw_member(graph, graph.node_groups[place], late, rules.every, random)
+            if neighbour < 0:
+                return NO_PATH
             if operation == EXISTS:
                 ids[slot] = graph.node_relations[place] ^ 1
             if fork >= 0 and repeats(first_moves, step, fork, place, neighbour):
@@ -159,8 +164,11 @@ def repeats(first_moves: Places, step: int, fork: int, place: int, neighbour: in
 
 
 @compiled
-def draw_member(graph: Graph, group: int, late: bool, random: Random) -> int:
-    end = graph.starts[group + 1]
+def draw_member(graph: Graph, group: int, late: bool, early: bool, random: Random) -> int:
+    """A member of a group, by a held-out fact if there is one where `late`, by another where `early`; -1 for none."""
+    end = graph.fresh[group] if early else graph.starts[group + 1]
+    if end == graph.starts[group]:
+        return -1
     start = graph.fresh[group] if late and graph.fresh[group] < end else graph.starts[group]
     return int(graph.members[start + below(random, end - start)])
 

@@ -108,8 +108,8 @@ class Complex(nn.Module):
         self.nodes = nn.Parameter(config.initial * torch.randn(max(self.places.nodes, 1), 2 * config.rank))
         self.relations = nn.Parameter(config.initial * torch.randn(self.places.directed, 2 * config.rank))
 
-    def questions(self, relations_B: Tensor, nodes_B: Tensor) -> Tensor:
-        """[B, 2 * rank] the products of nodes and relations: what the nodes they lead to are compared with."""
+    def questions(self, relations_B: Tensor | int, nodes_B: Tensor) -> Tensor:
+        """[B, 2 * rank] the products of nodes and relations, or one: what the nodes they lead to are compared with."""
         return self._join(multiply(self._split(self.nodes[nodes_B]), self._split(self.relations[relations_B])))
 
     def scores(self, questions_BD: Tensor, reached: slice | Tensor) -> Tensor:
@@ -121,9 +121,14 @@ class Complex(nn.Module):
         way = self._split(self.relations[self.places.concepts_of])
         return self._join(multiply(self._split(self.nodes[concepts_B]), conjugate(way)))
 
-    def pair_scores(self, relation: int, from_B: Tensor, to_B: Tensor) -> Tensor:
-        """[B] the scores of links by one directed relation."""
-        return (self.questions(torch.full_like(from_B, relation), from_B) * self.nodes[to_B]).sum(1)
+    def pair_scores(self, relation: int, heads_B: Tensor, tails_B: Tensor) -> Tensor:
+        """[B, 2] the scores of assertions by one relation: of the tail seen from the head, and of the head seen from
+        the tail. Both are sums over the same products of the two nodes."""
+        (a, b), (c, d) = (self._split(self.nodes[ids]).chunk(2, -1) for ids in (heads_B, tails_B))
+        products_BD = torch.cat([a * c + b * d, a * d - b * c], -1).flatten(1)
+        to_tail, to_head = self._split(self.relations[2 * relation + 1]), self._split(self.relations[2 * relation])
+        ways = torch.stack([to_tail.flatten(), conjugate(to_head).flatten()], 1)
+        return products_BD @ ways / self.config.experts
 
     def _split(self, table: Tensor) -> Tensor:
         """[.., experts, 2 * rank / experts] what each expert has."""

@@ -107,7 +107,7 @@ class Cqd(Model):
         return self._pairs(self.links.places.concepts_of, entities_BK, self.sizes.entities + concepts_BK)
 
     def _pairs(self, relation: int, near_BK: Tensor, far_BK: Tensor) -> Tensor:
-        questions = self.links.questions(torch.full_like(near_BK, relation), near_BK)
+        questions = self.links.questions(relation, near_BK)
         return (questions * self.links.nodes[far_BK]).sum(-1)
 
     def _degrees(self, shape: Query, ids_BS: Tensor, level: Level) -> Tensor:

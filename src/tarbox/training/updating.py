@@ -23,6 +23,7 @@ from tarbox.kb.store import Store, open_store
 from tarbox.kb.writing import replace_file
 from tarbox.models.credo.updating import Followed, follow_run
 from tarbox.models.saved import CONFIG, CONTENT, PREDICTOR, RUN, WEIGHTS, SavedRun, open_run
+from tarbox.training.hardware import AUTO, find_device
 from tarbox.training.run import (
     PARTS,
     PROVENANCE,
@@ -75,7 +76,7 @@ def _find_store(saved: SavedRun) -> Store:
 def _update(saved: SavedRun, store: Store, target: Path) -> dict[str, Any]:
     began = time.monotonic()
     earlier = list(saved.description.get("updates", []))
-    found = follow_run(saved, saved.scorer(), store.facts)
+    found = follow_run(saved, saved.scorer(), store.facts, find_device(AUTO))
     content = f"{CONTENT}{len(earlier) + 1}" if target == saved.path else ""
     _write(found, store, target / content)
     description = {

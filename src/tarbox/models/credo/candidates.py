@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar, final
@@ -218,13 +219,21 @@ def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) 
         yield from map(ask, blocks)
         return
     cores = os.cpu_count() or 1
-    threads = torch.get_num_threads()
+    if predictor.nodes.device.type == "cuda":
+        cores = min(cores, _STREAMS)
+    with one_thread(), ThreadPoolExecutor(cores) as pool:
+        yield from pool.map(torch.no_grad()(ask), blocks)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch divides no operation among processor cores: where operations are small, waiting costs more than it wins."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(min(cores, _STREAMS) if predictor.nodes.device.type == "cuda" else cores) as pool:
-            yield from pool.map(torch.no_grad()(ask), blocks)
+        yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 @torch.no_grad()
@@ -293,22 +302,20 @@ def _blocks(size: int, width: int, predictor: Complex) -> Iterator[slice]:
 
 
 def _questions(predictor: Complex, directed: int, entities: Ids) -> Tensor:
-    nodes = _on(entities, predictor.nodes)
-    return predictor.questions(torch.full_like(nodes, directed), nodes)
+    return predictor.questions(directed, _on(entities, predictor.nodes))
 
 
 def _pair_scores(predictor: Complex, relation: int, head: Keys, tail: Keys) -> tuple[Floats, Floats]:
     """[N] each: the score of the tail seen from the head, and of the head seen from the tail."""
 
-    def score(rows: slice) -> tuple[Floats, Floats]:
+    def score(rows: slice) -> Floats:
         heads, tails = (_on(ids[rows], predictor.nodes) for ids in (head, tail))
-        ways = (2 * relation + 1, heads, tails), (2 * relation, tails, heads)
-        to_tail, to_head = (predictor.pair_scores(*way).cpu().numpy() for way in ways)
-        return to_tail, to_head
+        found: Floats = predictor.pair_scores(relation, heads, tails).cpu().numpy()
+        return found
 
-    empty = np.empty(0, np.float32)
-    found = [(empty, empty), *_each(score, len(head), 8 * predictor.nodes.shape[1], predictor)]
-    return np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])
+    scores = _each(score, len(head), 8 * predictor.nodes.shape[1], predictor)
+    both = np.concatenate([np.empty((0, 2), np.float32), *scores])
+    return both[:, 0].copy(), both[:, 1].copy()
 
 
 def _remove(scores: Tensor, rows: Ids, known: tuple[Ids, Ids], pool: Pool) -> None:

@@ -25,7 +25,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.complex import Complex
-from tarbox.models.credo.candidates import Scope, Totals
+from tarbox.models.credo.candidates import Scope, Totals, one_thread
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.folding import Folding, Unseen
@@ -43,6 +43,7 @@ from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import SavedRun, own_settings, sizes_of
 from tarbox.models.scorer import Scorer
 
+_CPU: Final = torch.device("cpu")
 _ROLES: Final = (Role.ENTITY, Role.CONCEPT, Role.RELATION)
 _FORGOTTEN: Final = 100
 """The most facts of an entity that is folded in anew because it lost one: of more, one leaves little trace."""
@@ -152,23 +153,27 @@ class Followed:
     measured: int
 
 
-def follow_run(saved: SavedRun, model: Scorer, facts: Facts) -> Followed:
-    """A run, whose model this is, follows other facts than it has learnt. Raises `ConfigError` where it cannot."""
+def follow_run(saved: SavedRun, model: Scorer, facts: Facts, device: torch.device = _CPU) -> Followed:
+    """A run, whose model this is, follows other facts than it has learnt; its link predictor works on the device.
+    Raises `ConfigError` where it cannot."""
     if not isinstance(model, Credo):
         raise ConfigError(
             f"{saved.path} is a run of {saved.model_name}: only runs of credo take new facts. Train again."
         )
     config = read_config(CredoConfig, own_settings(saved.settings.get("model", {})), "model")
-    return follow(model, open_predictor(saved), facts, config, int(saved.settings.get("seed", 0)))
+    return follow(model, open_predictor(saved), facts, config, (int(saved.settings.get("seed", 0)), device))
 
 
-def follow(model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoConfig, seed: int = 0) -> Followed:
-    """The model of the changed facts."""
-    old = model.index.facts
+@one_thread()
+def follow(
+    model: Credo, fitted: FittedPredictor, facts: Facts, config: CredoConfig, work: tuple[int, torch.device] = (0, _CPU)
+) -> Followed:
+    """The model of the changed facts; `work` is a seed and the device of the link predictor."""
+    old, (seed, device) = model.index.facts, work
     names = MatchedNames.of(old.vocabulary, facts.vocabulary)
     given, changes = names, Changes.of(old, facts, names)
     names = names.without(changes.unlearnt(facts, names))
-    predictor = _gather_predictor(fitted, names, config, facts, seed)
+    predictor = _gather_predictor(fitted, names, config, facts, seed).to(device)
     mrr, measured = _fold_in(predictor, facts, changes.links, names.unseen(), seed)
     concepts, columns = _match_columns(fitted.arrays["concepts"], names, len(old.vocabulary.relations))
     weights = _take(_take(fitted.floats("weights"), columns).T, columns).T.copy()
