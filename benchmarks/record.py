@@ -38,7 +38,7 @@ NESTED = {
 }
 """Below these keys stand values of labels: {"levels": {"entity": {...}}} has rows with the label level=entity."""
 LEFT_OUT = {"settings", "common", "runs", "bins", "ci", "published", "queries", "counting", "facts", "deviation"} | {
-    "key", "content_hash", "vocabulary_hash", "tarbox", "interval", "reliability where some answer is known"
+    "key", "content_hash", "vocabulary_hash", "tarbox", "interval"
 }  # fmt: skip
 """What is no figure, or one of something else."""
 RENAMED = {"model": "system", "benchmark": "set"}

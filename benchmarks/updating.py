@@ -19,9 +19,12 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -195,14 +198,13 @@ def measure(kb: Path, given: argparse.Namespace) -> dict[str, Any]:
             write_store(place / name, facts)
 
         def train(name: str) -> float:
-            spent = place / f"run-{name}.seconds"
-            if spent.exists():
-                return float(spent.read_text())
-            began = time.process_time()
-            config = resolve([read_recipe("credo"), read_assignments([*settings, f"seed={seed}"], "credo")], "credo")
-            start(place / name, place / f"run-{name}", config)
-            spent.write_text(str(time.process_time() - began))
-            return time.process_time() - began
+            run = place / f"run-{name}"
+            spent = run.with_suffix(".seconds")
+            if not spent.exists():
+                shutil.rmtree(run, ignore_errors=True)
+                command = [sys.executable, __file__, str(place / name), "--worker", str(run), f"--seed={seed}"]
+                subprocess.run([*command, *(f"--set={text}" for text in settings)], check=True)
+            return float(spent.read_text())
 
         def updated(run: str, store: str) -> tuple[Credo, float]:
             shutil.rmtree(place / f"{run}-{store}", ignore_errors=True)
@@ -213,8 +215,8 @@ def measure(kb: Path, given: argparse.Namespace) -> dict[str, Any]:
             assert isinstance(model, Credo)
             return model, spent
 
-        seconds = {name: train(name) for name in ("base", "given", "few")}
-        found["training"] = seconds["given"]
+        with ThreadPoolExecutor(given.jobs) as pool:
+            found["training"], *_ = pool.map(train, ("given", "base", *["few"] * given.facts))
         scratch = open_run(place / "run-given").scorer()
         assert isinstance(scratch, Credo)
         found["predictor_bytes"] = (place / "run-given" / "predictor.safetensors").stat().st_size
@@ -227,18 +229,26 @@ def measure(kb: Path, given: argparse.Namespace) -> dict[str, Any]:
         found["ratio"] = found["updated"]["mrr"] / found["scratch"]["mrr"]
         found["ece"] = found["updated"]["ece"]
         found["cost"] = updated("base", "some")[1] / found["training"]
-        model, found["updating_1%"] = updated("few", "given")
-        found["updated_1%"] = reciprocal_ranks(by_model(model), protocol)
-        found["ratio_1%"] = found["updated_1%"]["mrr"] / found["scratch"]["mrr"]
+        if given.facts:
+            model, found["updating_1%"] = updated("few", "given")
+            found["updated_1%"] = reciprocal_ranks(by_model(model), protocol)
+            found["ratio_1%"] = found["updated_1%"]["mrr"] / found["scratch"]["mrr"]
     return found
+
+
+def work(store: Path, given: argparse.Namespace) -> None:
+    """Train on a store, and write beside the run how much processor time it took."""
+    began = time.process_time()
+    assignments = read_assignments([*given.settings, f"seed={given.seed}"], "credo")
+    start(store, given.worker, resolve([read_recipe("credo"), assignments], "credo"))
+    given.worker.with_suffix(".seconds").write_text(str(time.process_time() - began))
 
 
 def show(found: Sequence[dict[str, Any]]) -> None:
     rows = ("scratch", "updated", "updated_1%", "neighbours", "counting")
     print(f"{'':16}{'':14}{'MRR':>7}{'of new':>9}{'to new':>9}{'ECE':>8}")
     for each in found:
-        for name in rows:
-            part = each[name]
+        for name, part in ((name, each[name]) for name in rows if name in each):
             print(
                 f"{each['kb']:16}{name:14}"
                 + "".join(f"{100 * part[key]:{7 if key == 'mrr' else 9}.1f}" for key in ("mrr", "of new", "to new"))
@@ -247,7 +257,9 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         print(
             f"{each['kb']:16}"
             + ", ".join(
-                f"{key} {each[key]:.3f} ({'<=' if key in ('ece', 'cost') else '>='} {bar})" for key, bar in BARS.items()
+                f"{key} {each[key]:.3f} ({'<=' if key in ('ece', 'cost') else '>='} {bar})"
+                for key, bar in BARS.items()
+                if key in each
             )
             + f"; training {each['training']:.0f} s of processor time"
         )
@@ -263,7 +275,13 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, help="a folder for stores and runs; runs that are there are not trained again"
     )
+    parser.add_argument("--no-facts", action="store_false", dest="facts", help="without the new facts of old entities")
+    parser.add_argument("--jobs", type=int, default=1, help="how many of the three trainings of a store at a time")
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.worker:
+        work(given.stores[0], given)
+        return
     found = []
     for kb in given.stores:
         found.append(measure(kb, given))
