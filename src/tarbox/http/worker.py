@@ -20,7 +20,7 @@ from typing import Any, Final, final
 
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tarbox.core.errors import TarboxError
 from tarbox.http import supervisor
@@ -124,6 +124,7 @@ class Connection(HttpToolsProtocol):
             self._refuse_head()
             raise httptools.HttpParserError
         super().on_headers_complete()
+        self.cycle.transport = WholeReply(self.cycle)  # type: ignore[assignment]  # what a reply needs of one
 
     def on_message_begin(self) -> None:
         self._begun = True
@@ -180,6 +181,25 @@ class Connection(HttpToolsProtocol):
         self._owner.app.metrics.note_refusal(kind)
         self.transport.write(problem_bytes(kind, detail, self._owner.settings.origins, headers))
         self.transport.close()
+
+
+@final
+class WholeReply:
+    """What a reply is written to: its head goes out with its content, in one call of the system. A worker that is
+    killed has sent both, or nothing, and then whoever waits can be told so. What exceeds the system's buffer can break.
+    """
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle, self._transport = cycle, cycle.transport
+        self.close, self.is_closing = cycle.transport.close, cycle.transport.is_closing
+        self._head: bytes | None = None
+
+    def write(self, data: bytes) -> None:
+        if self._head is None and self._cycle.response_started and self._cycle.scope["method"] != "HEAD":
+            self._head = data
+            return
+        self._transport.writelines([self._head or b"", data])
+        self._head = self._head and b""
 
 
 def main(told: dict[str, Any]) -> None:
