@@ -25,7 +25,7 @@ from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS: Final = 2
-REMEMBERED: Final = 64
+PLACED: Final = 64
 """Expressions whose place among the classes is kept."""
 SHORT: Final = 1_000
 """Texts of up to so many characters are parsed where they are answered; longer ones would hold up the others."""
@@ -53,7 +53,7 @@ class Dispatcher:
         self.engine = BoundedEngine(answerer.kb, limits)
         self._seconds = limits.seconds
         # before the reply is given up
-        self._find_place = lru_cache(REMEMBERED)(partial(find_place, seconds=limits.seconds * 0.9))
+        self._find_place = lru_cache(PLACED)(partial(find_place, seconds=limits.seconds * 0.9))
         self._turn = asyncio.Lock()
         self._limits = [replace(DEFAULT_LIMITS, characters=most) for most in characters]
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
