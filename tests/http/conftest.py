@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import httpx
 import pytest
@@ -41,6 +44,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("http") / "academia"
     build(preset.sources(None), path, BuildOptions(preset.interpretation))
     return path
+
+
+@pytest.fixture(scope="session")
+def failures() -> ModuleType:
+    """The program that serves, and asks while processes are killed."""
+    spec = importlib.util.spec_from_file_location("failures", Path(__file__).parents[2] / "benchmarks" / "failures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["failures"] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import sys
@@ -30,18 +29,6 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="connections are shar
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    """The program that serves: what it counts, it counts in `benchmarks/reloading.py`."""
-    spec = importlib.util.spec_from_file_location("failures", Path(__file__).parents[2] / "benchmarks" / "failures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["failures"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("versions")
     for number in range(2):
@@ -52,13 +39,13 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def served(
-    benchmark: ModuleType, versions: list[Path], tmp_path_factory: pytest.TempPathFactory
+    failures: ModuleType, versions: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, str, Popen[str]]]:
     link = tmp_path_factory.mktemp("served") / "kb"
     link.symlink_to(versions[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TARBOX_API_KEY", KEY["X-API-Key"])
-        with benchmark.served(link, 0, "--workers", "1", "--timeout", "60") as (address, process):
+        with failures.served(link, 0, "--workers", "1", "--timeout", "60") as (address, process):
             yield link, address, process
 
 

@@ -5,7 +5,7 @@
     index = Index.of(facts)                             # once per knowledge base
     answer = answer_query(query, index)                 # names of the query are terms of the vocabulary
     answer.entities, answer.concepts, answer.counts     # sorted ids; answer.coverage() = counts / entities
-    answers = answer_queries(queries, index)            # many at once; those of one shape run as one table
+    answers = answer_encoded(rows, index)               # many at once, each a shape and its ids (`encode`)
     entities, concepts, counts = answer_rows(shape, ids, index)    # a batch of queries of one shape, fastest
 
 `encode` in `tarbox.execution.rows` makes (shape, ids) of a query with names. A concept is an answer where at least one
@@ -16,9 +16,10 @@ from its cache (compiled on first use on a machine: some seconds).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from itertools import chain
+from typing import TypeAlias, final
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Ids, Places
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
+
+_Part: TypeAlias = tuple[Places, Ids, Ids]
+"""Some queries as `tarbox.execution.batches.Sheet` has them."""
 
 
 @final
@@ -51,19 +55,25 @@ def answer_query(query: Query, index: Index) -> Answer:
     return Answer(entities.columns, concepts.columns, counts)
 
 
-def answer_queries(queries: Iterable[Query], index: Index) -> list[Answer]:
+def answer_encoded(rows: Sequence[tuple[Query, Ids]], index: Index) -> list[Answer]:
     """The answers to each query, in their order; those of one shape are answered together."""
-    rows = [encode(query, index.facts.vocabulary) for query in queries]
+    from tarbox.execution.batches import answer_batch
+
     groups: dict[Query, list[int]] = {}
     for place, (shape, _) in enumerate(rows):
         groups.setdefault(shape, []).append(place)
     found: dict[int, Answer] = {}
     for shape, places in groups.items():
-        entities, concepts, counts = answer_rows(shape, np.stack([rows[place][1] for place in places]), index)
-        for number, place in enumerate(places):
-            first, last = concepts.offsets[number], concepts.offsets[number + 1]
-            found[place] = Answer(entities[number], concepts[number], counts[first:last])
+        parts = _in_batches(answer_batch, shape, np.stack([rows[place][1] for place in places]), index)
+        found |= zip(places, chain.from_iterable(_answers(*part) for part in parts), strict=True)
     return [found[place] for place in range(len(rows))]
+
+
+def _answers(ends: Places, values: Ids, numbers: Ids) -> Iterator[Answer]:
+    start = 0
+    for middle, end in ends.tolist():
+        yield Answer(values[start:middle], values[middle:end], numbers[middle:end])
+        start = end
 
 
 def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
@@ -73,7 +83,7 @@ def answer_rows(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
     """
     from tarbox.execution.batches import answer_batch
 
-    return _in_batches(answer_batch, shape, ids, index)
+    return _assemble(_in_batches(answer_batch, shape, ids, index))
 
 
 def split_answers(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
@@ -84,10 +94,10 @@ def split_answers(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids
     """
     from tarbox.execution.batches import split_batch
 
-    return _in_batches(split_batch, shape, ids, index)
+    return _assemble(_in_batches(split_batch, shape, ids, index))
 
 
-def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids]:
+def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index) -> list[_Part]:
     """What a kernel of `tarbox.execution.batches` writes for each query: two lists, and numbers for the second."""
     from tarbox.execution.batches import Sheet
     from tarbox.execution.kernels import make_space
@@ -98,7 +108,7 @@ def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index
     most = index.entities + index.concepts  # of one answer
     room = max(min(1 << 20, len(table) * most), most)
     sheet = Sheet(np.zeros((len(table), 2), np.int64), np.empty(room, np.int32), np.zeros(room, np.int32))
-    parts: list[tuple[Places, Ids, Ids]] = []
+    parts: list[_Part] = []
     done = 0
     while done < len(table):
         reached = kernel(index.graph, program, table, done, space, sheet)
@@ -106,10 +116,10 @@ def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index
         used = int(ends[-1, 1])
         parts.append((ends, sheet.values[:used].copy(), sheet.counts[:used].copy()))
         done = reached
-    return _assemble(parts)
+    return parts
 
 
-def _assemble(parts: list[tuple[Places, Ids, Ids]]) -> tuple[Rows, Rows, Ids]:
+def _assemble(parts: list[_Part]) -> tuple[Rows, Rows, Ids]:
     entities, concepts, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     sizes = [np.empty((0, 2), np.int64)]
     for ends, values, numbers in parts:

@@ -7,8 +7,6 @@ import hashlib
 import json
 import mimetypes
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -54,19 +52,12 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
     """The whole application over one answerer, warmed up and ready to be served."""
     settings = settings or ServerSettings()
     warm_up(answerer)
-    bounds, metrics = settings.bounds, metrics or Metrics(__version__)
+    bounds, metrics = settings.bounds, metrics or Metrics()
     limits = EngineLimits(bounds.seconds, bounds.memory, bounds.result)
     dispatcher = Dispatcher(answerer, limits, (bounds.query, bounds.sparql), metrics.note_batch)
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        dispatcher.close()
-
     async def on_error(_: Request, error: Exception) -> Response:
-        if isinstance(error, TarboxError):
-            return problem_of(error, answerer.kb.title)
-        return _problem_of_request(error)
+        return problem_of(error, answerer.kb.title) if isinstance(error, TarboxError) else _problem_of_request(error)
 
     app = FastAPI(
         title="tarbox",
@@ -74,7 +65,6 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
         exception_handlers=dict.fromkeys((TarboxError, RequestValidationError, HTTPException), on_error),
     )
     add_routes(app, dispatcher, settings, metrics)
@@ -127,18 +117,9 @@ def page_routes() -> list[BaseRoute]:
     """
     for suffix, media_type in CONTENT_TYPES.items():
         mimetypes.add_type(media_type, suffix)
-    served = _Files(directory=STATIC, html=True, check_dir=False)
+    served = StaticFiles(directory=STATIC, html=True, check_dir=False)
     names = sorted(path.name + ("/{file:path}" if path.is_dir() else "") for path in STATIC.glob("[!._]*"))
     return [Route(f"/{name}", served, methods=["GET", "HEAD"]) for name in ["", *names]]
-
-
-class _Files(StaticFiles):
-    """Static files that a browser asks for anew when they change."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers.setdefault("Cache-Control", "no-cache")
-        return response
 
 
 def security_headers(cross_origin: bool) -> dict[bytes, bytes]:

@@ -12,12 +12,12 @@ import gzip
 import hmac
 import logging
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, final
 
-from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,6 +37,7 @@ PREFLIGHT: Final = {
     "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, If-None-Match, X-API-Key",
     "Access-Control-Max-Age": "600",
 }
+Headers = Mapping[str, str]
 _CLOSE: Final = {"Connection": "close"}
 _COMPRESSED: Final = 1_400
 _LARGE: Final = 1 << 19
@@ -74,7 +75,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, headers, reply = time.perf_counter(), Headers(scope=scope), list[Message]()
+        began, reply = time.perf_counter(), list[Message]()
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
         async def collect(message: Message) -> None:
             reply.append(message)
@@ -105,8 +107,11 @@ class Guard:
         if refusal is None and ("content-length" in headers or "transfer-encoding" in headers):
             try:
                 async with asyncio.timeout(self._bounds.reading):
-                    body, refusal = await self._read(receive)
-            except TimeoutError:
+                    async for chunk in Request(scope, receive).stream():
+                        body += chunk
+                        if len(body) > self._bounds.body:
+                            return self._too_large()
+            except (TimeoutError, ClientDisconnect):
                 detail = f"The request did not arrive within {self._bounds.reading:g} seconds."
                 return ProblemReply("slow-request", detail, _CLOSE)
         if (refusal := refusal or self._reply_early(scope, headers)) is not None:
@@ -151,19 +156,6 @@ class Guard:
         length = headers.get("content-length", "0")
         return self._too_large() if len(length) > 12 or int(length) > self._bounds.body else None
 
-    async def _read(self, receive: Receive) -> tuple[bytes, Response | None]:
-        """The body, or the reply where it is too large."""
-        body, more = b"", True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return b"", ProblemReply("slow-request", "The client went away.", _CLOSE)
-            body += message.get("body", b"")
-            if len(body) > self._bounds.body:
-                return b"", self._too_large()
-            more = message.get("more_body", False)
-        return body, None
-
     def _reply_early(self, scope: Scope, headers: Headers) -> Response | None:
         """The reply to OPTIONS; and 304 where the client has the reply already, which is the same for the same request
         as long as this serves."""
@@ -187,6 +179,8 @@ class Guard:
         added = {**self._headers, b"vary": b"Accept, Accept-Encoding, Origin"} | dict(start["headers"])
         if start["status"] == 405:
             added[b"allow"] = self._allow(scope).encode()
+        if b"etag" in added:  # a file, which a browser asks for anew
+            added[b"cache-control"] = b"no-cache"
         if "tarbox.tag" in scope and start["status"] in (200, 304):
             added |= {b"etag": scope["tarbox.tag"].encode(), b"cache-control": b"private, no-cache"}
         if (origin := self._allowed(headers)) is not None:

@@ -10,15 +10,14 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
-if TYPE_CHECKING:
-    from tarbox.http.supervisor import Board
-    from tarbox.service.places import Places
+from tarbox.http.supervisor import LOST, Board
+from tarbox.service.places import Places
+from tarbox.version import __version__
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
@@ -43,14 +42,14 @@ class Metrics:
     """What a worker counts, and what all of them have; every method may be called from any thread. `places` are those
     of requests that are worked on.
 
-    >>> metrics = Metrics("0.1")
+    >>> metrics = Metrics()
     >>> metrics.note_request("/health", 200, 0.002)
     >>> 'tarbox_requests_total{route="/health",status="200"} 1' in metrics.render()
     True
     """
 
-    def __init__(self, version: str, folder: Path | None = None, board: Board | None = None, row: int = 0) -> None:
-        self._version, self._folder, self._row, self._board = version, folder, row, board
+    def __init__(self, folder: Path | None = None, board: Board | None = None, row: int = 0) -> None:
+        self._folder, self._row, self._board = folder, row, board
         self._workers = board.workers if board else 1
         self._lock = threading.Lock()
         self._counts = Counter(_read(folder / f"{row}.json", is_up=False) if folder else {})
@@ -84,15 +83,21 @@ class Metrics:
         """Writes what this worker has counted where the others find it."""
         if self._folder:
             with suppress(OSError):
-                save_samples(self._folder / f"{self._row}.json", self._samples())
+                scratch = self._folder / f".{self._row}.json"  # nobody ever reads a part
+                scratch.write_text(json.dumps(self._samples()))
+                scratch.replace(self._folder / f"{self._row}.json")
 
     def render(self) -> str:
         """The text that Prometheus reads: the samples of all workers together."""
         ready, found = self._ready(), self._samples()
         for file in self._folder.glob("[!.]*.json") if self._folder else ():
             if file.stem != str(self._row):
-                found.update(_read(file, not file.stem.isdigit() or int(file.stem) in ready))
-        found[f'tarbox_build_info{{version="{self._version}"}}'] = 1
+                found.update(_read(file, int(file.stem) in ready))
+        if self._board:
+            found["process_resident_memory_bytes"] += resident_bytes(os.getppid())
+            lost = zip(LOST, self._board.lost, strict=True)
+            found.update({f'tarbox_workers_lost_total{{reason="{reason}"}}': number for reason, number in lost})
+        found[f'tarbox_build_info{{version="{__version__}"}}'] = 1
         for worker in range(self._workers):
             found[f'tarbox_worker_up{{worker="{worker}"}}'] = any(row % self._workers == worker for row in ready)
         text = ""
@@ -109,23 +114,16 @@ class Metrics:
             found[name] = self._board.open[self._row]
         places = (self.places.taken, self.places.waiting) if self.places else (0, 0)
         found["tarbox_requests_in_flight"], found["tarbox_requests_waiting"] = places
-        found["process_resident_memory_bytes"] = resident_bytes()
+        found["process_resident_memory_bytes"] = resident_bytes(os.getpid())
         return found
 
 
-def resident_bytes() -> int:
-    """The memory of this process, where the system says it as Linux does; else 0."""
+def resident_bytes(process: int) -> int:
+    """The memory of a process, where the system says it as Linux does; else 0."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def save_samples(place: Path, samples: Mapping[str, float]) -> None:
-    """Writes samples, so that nobody ever reads a part of them."""
-    scratch = place.with_name(f".{place.name}")
-    scratch.write_text(json.dumps(samples))
-    scratch.replace(place)
 
 
 def _read(file: Path, is_up: bool) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from inspect import iscoroutinefunction
 from typing import Annotated, Any, Final, Literal, final
 from urllib.parse import parse_qsl
@@ -26,7 +26,7 @@ from tarbox.service.answer_schema import FIGURE_1, MOST_ANSWERS, AnswerReply, An
 from tarbox.service.candidates import CandidateList
 from tarbox.service.cards import ConceptCard, ConceptList, EntityCard, RelationCard, RelationList
 from tarbox.service.catalogue import Catalogue, Page
-from tarbox.service.class_expressions import ClassDescription, describe_expression, find_place
+from tarbox.service.class_expressions import ClassDescription
 from tarbox.service.dispatcher import Dispatcher
 from tarbox.service.explanations import Support
 from tarbox.service.overview import Drawing, FactsVersion, Overview, draw_query, overview
@@ -39,8 +39,6 @@ JSON_TYPE: Final = "application/json"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 READY_IN: Final = 2.0
 """Seconds in which a server that is ready answers."""
-PLACES: Final = 64
-"""Expressions whose place among the classes is remembered."""
 LONGEST_NAME: Final = 2_000
 _PROBLEM: Final = {"content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 _FIGURE_1: Final = {"figure 1": {"summary": "The paper's", "value": FIGURE_1}}
@@ -56,7 +54,7 @@ Given = partial(Query, max_length=LONGEST_NAME)
 Answer = Annotated[str, Given(description="The answer's IRI in N-Triples form.")]
 Expression = Annotated[str, Query(description="A class expression in Manchester syntax.", examples=["Person"])]
 Instances = Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="The most instances.")]
-OneRelation = Annotated[str | None, Given(description="Of one relation alone.")]
+Only = Annotated[str | None, Given(description="Of one relation alone.")]
 Predicted = Annotated[bool, Query(description="With what a run predicts.")]
 Parent = Annotated[str | None, Given(description="Those directly below; `top` for the roots.")]
 Having = Annotated[str | None, Given(description="What its instances have, in either direction.")]
@@ -179,9 +177,6 @@ class Api:
         self._cards = Catalogue(desk.answerer)
         limits = {name: getattr(bounds, name) for name in ("query", "sparql", "seconds")} | {"k": MOST_ANSWERS}
         self._about = overview(desk.answerer, limits)
-        # before the reply is given up
-        self._find_place = lru_cache(PLACES)(partial(find_place, seconds=bounds.seconds * 0.9))
-        self._turn = asyncio.Lock()
 
     async def answer(self, request: Annotated[AnswerRequest, Query()]) -> Response:
         """Answer a query with entities and with the concepts that describe them."""
@@ -217,13 +212,7 @@ class Api:
 
     async def class_description(self, expression: Expression, k: Instances = 10) -> Response:
         """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
-
-        def placed() -> bytes:
-            self._desk.read(expression)
-            return to_json(describe_expression(self._kb, expression, k, find=self._find_place))
-
-        async with self._turn:  # one at a time, and who asks the same meanwhile finds it done
-            return json_reply(await self._desk.work(placed))
+        return json_reply(to_json(await self._desk.describe(expression, k)))
 
     def search(self, q: Words, role: Role | None = None, limit: Few = 20) -> SearchReply:
         """Find entities, concepts and relations by words of a label, synonym or name; misspelling is forgiven."""
@@ -234,12 +223,7 @@ class Api:
         return self._kb.search(prefix, limit, role)
 
     def entity(
-        self,
-        iri: Name,
-        limit: Limit = 20,
-        offset: Offset = 0,
-        relation: OneRelation = None,
-        predicted: Predicted = False,
+        self, iri: Name, limit: Limit = 20, offset: Offset = 0, relation: Only = None, predicted: Predicted = False
     ) -> EntityCard:
         """Show an entity: its types, and its facts in both directions by relation."""
         return self._cards.entity(iri, Page(limit, offset), relation, predicted)

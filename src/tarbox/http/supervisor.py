@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Final, final
 
 from tarbox.core.errors import TarboxError
-from tarbox.http.metrics import resident_bytes, save_samples
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import ServerSettings
 
@@ -42,6 +41,7 @@ GO, RETIRE, DONE = b"g", b"q", b"d"
 SLOT: Final = struct.Struct("<cI")
 IDLE, WAITING, SENDING = range(3)
 """Of a connection: nobody waits; the client waits for a reply, of which nothing was sent; a part may be on its way."""
+LOST: Final = ("died", "hung")
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
 _TICK: Final = 0.1
 _STOPPED: Final = 0.6
@@ -49,14 +49,15 @@ _STOPPED: Final = 0.6
 _LOADING: Final = 900.0
 _GRACE: Final = 12.0
 _LONGEST_PAUSE: Final = 30.0
-_LOST: Final = "The process that worked on this request has ended. Ask again."
+_ENDED: Final = "The process that worked on this request has ended. Ask again."
 log = logging.getLogger("tarbox.supervisor")
 
 
 @final
 class Board:
-    """Memory that the supervisor and its workers share: `beats` and `open` connections of each worker, and `states` of
-    its connections, by slot. There are two rows for each of the `workers`: the second is for the one that takes over.
+    """Memory that the supervisor and its workers share: `beats` and `open` connections of each worker, `states` of its
+    connections, by slot; how many workers were `LOST`. There are two rows for each of the `workers`: the second is for
+    the one that takes over.
 
     >>> with tempfile.TemporaryFile() as file:
     ...     board = Board(file.fileno(), 2, 10)
@@ -68,10 +69,11 @@ class Board:
 
     def __init__(self, descriptor: int, workers: int, slots: int) -> None:
         self.workers, self.slots, self.rows = workers, slots, 2 * workers
-        os.truncate(descriptor, self.rows * (8 + slots))
-        whole = memoryview(mmap.mmap(descriptor, self.rows * (8 + slots)))
-        self.beats, self.open = (whole[4 * self.rows * i : 4 * self.rows * (i + 1)].cast("I") for i in range(2))
-        self.states = whole[8 * self.rows :].cast("B", (self.rows, slots))
+        numbers = 8 * self.rows + 4 * len(LOST)
+        os.truncate(descriptor, numbers + self.rows * slots)
+        whole = memoryview(mmap.mmap(descriptor, numbers + self.rows * slots))
+        counts, self.states = whole[:numbers].cast("I"), whole[numbers:].cast("B", (self.rows, slots))
+        self.beats, self.open, self.lost = counts[: self.rows], counts[self.rows : -len(LOST)], counts[-len(LOST) :]
 
     def ready(self) -> list[int]:
         """The rows of the workers that serve."""
@@ -110,7 +112,6 @@ class Supervisor:
         self._workers: dict[int, WorkerProcess] = {}
         self._due = dict.fromkeys(range(settings.workers), 0.0)
         self._orphans: list[socket.socket] = []
-        self._lost = {"died": 0, "hung": 0}
         self._failures = 0
         self._is_served = self._stopping = self._reloading = False
 
@@ -176,7 +177,7 @@ class Supervisor:
         ours.setblocking(False)
         descriptors = [self._listener.fileno(), theirs.fileno(), self._shared]
         told = {"source": str(self._source), "folder": str(self._folder), "row": row, "descriptors": descriptors}
-        told |= {"fresh": fresh, "settings": asdict(self._settings)}
+        told["settings"] = asdict(self._settings)
         # -P: as for the server itself, what lies in the working folder is not imported
         command, environment = [sys.executable, "-P", "-m", WORKER_MODULE], {**ONE_THREAD, **os.environ}
         with theirs:
@@ -225,10 +226,11 @@ class Supervisor:
         self._is_served, self._failures, worker.told = True, 0, told
         serving = [each for each in self._workers.values() if each.until is None]
         fresh = [each for each in serving if each.fresh]
-        if fresh and all(each.told for each in fresh):
+        if not worker.fresh:
+            self._tell(worker, GO)
+        elif all(each.told for each in fresh):
             self._take_over(fresh)
         self._reloading |= len({each.told for each in (fresh or serving) if each.told}) > 1
-        self._save()
 
     def _check(self, worker: WorkerProcess) -> None:
         now, beats = time.monotonic(), self._board.beats[worker.row]
@@ -259,11 +261,10 @@ class Supervisor:
             self._give_up(worker.failure or f"a new worker {reason}")
             return
         log.warning("worker %d (process %d) %s %s", worker.row, worker.process.pid, reason, worker.failure)
-        self._lost[reason] += 1
+        self._board.lost[LOST.index(reason)] += 1
         self._failures = 0 if self._board.beats[worker.row] else self._failures + 1
         self._due[worker.row] = time.monotonic() + min(2.0**self._failures - 1, _LONGEST_PAUSE)
         self._release(worker)
-        self._save()
 
     def _finish(self, worker: WorkerProcess) -> None:
         """Ends a worker, and hears what it said before."""
@@ -278,7 +279,7 @@ class Supervisor:
         self._selector.unregister(worker.channel)
         worker.channel.close()
         del self._workers[worker.row]
-        lost = problem_bytes("busy", _LOST, self._settings.origins, {"Retry-After": "1"})
+        lost = problem_bytes("busy", _ENDED, self._settings.origins, {"Retry-After": "1"})
         for slot, connection in worker.held.items():
             state = self._board.states[worker.row, slot]
             if state == IDLE:
@@ -302,11 +303,6 @@ class Supervisor:
             except OSError:  # it has ended too
                 return
             self._workers[least].handed.append(self._orphans.pop())
-
-    def _save(self) -> None:
-        """Writes what `/metrics` says of the workers that were lost."""
-        kept: dict[str, float] = {f'tarbox_workers_lost_total{{reason="{why}"}}': n for why, n in self._lost.items()}
-        save_samples(self._folder / "supervisor.json", kept | {"process_resident_memory_bytes": resident_bytes()})
 
     def _end(self) -> None:
         """Lets the workers finish what they have begun."""

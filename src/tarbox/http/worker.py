@@ -20,7 +20,7 @@ from typing import Any, Final, final
 
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tarbox.core.errors import TarboxError
 from tarbox.http import supervisor
@@ -30,7 +30,6 @@ from tarbox.http.metrics import Metrics
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import Bounds, ServerSettings
 from tarbox.service.answering import open_answerer
-from tarbox.version import __version__
 
 GRACE: Final = 10
 KEEP_ALIVE: Final = 15
@@ -48,7 +47,7 @@ class Server(uvicorn.Server):
     retiring = False
 
     def __init__(self, app: Guard, settings: ServerSettings) -> None:
-        self.app, self.settings, self.left = app, settings, set[int]()
+        self.app, self.settings = app, settings
 
         def connection(*arguments: Any, **named: Any) -> asyncio.Protocol:
             return Connection(self, *arguments, **named)
@@ -74,11 +73,15 @@ class Server(uvicorn.Server):
             connection.cut_off(late)
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        self.app.dispatcher.close()
+
     def mark(self, slot: int, state: int) -> None:
         """Shows what becomes of a request; here nobody looks."""
 
-    def release(self, slot: int) -> None:
-        """Ends a connection."""
+    def release(self, slot: int, is_left: bool) -> None:
+        """Ends a connection, or leaves it to another worker."""
 
 
 @final
@@ -92,7 +95,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, server: Server, *arguments: Any, slot: int = 0, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._owner, self._bounds, self._slot = server, server.settings.bounds, slot
-        self._head, self._begun = 0, False
+        self._head, self._begun, self._is_left = 0, False, False
         self._awaited: float | None = None
         self._stalled: float | None = None
 
@@ -124,6 +127,7 @@ class Connection(HttpToolsProtocol):
             self._refuse_head()
             raise httptools.HttpParserError
         super().on_headers_complete()
+        self.cycle.transport = WholeReply(self.cycle)  # type: ignore[assignment]  # what a reply needs of one
 
     def on_message_begin(self) -> None:
         self._begun = True
@@ -145,15 +149,16 @@ class Connection(HttpToolsProtocol):
         """Leaves this to another worker, where nobody waits, and nothing was read of a next request."""
         waits = self.cycle is not None and not self.cycle.response_complete
         if not (waits or self._begun or self.transport.is_closing() or self.transport.get_write_buffer_size()):
-            self._owner.left.add(self._slot)
+            self._is_left = True
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._owner.release(self._slot)
+        self._owner.release(self._slot, self._is_left)
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._owner.mark(self._slot, supervisor.SENDING)
         self._stalled = self._stalled or self.loop.time()
 
     def resume_writing(self) -> None:
@@ -182,6 +187,25 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
+@final
+class WholeReply:
+    """What a reply is written to: its head goes out with its content, in one call of the system. A worker that is
+    killed has sent both, or nothing, and then whoever waits can be told so. What exceeds the system's buffer can break.
+    """
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle, self._transport = cycle, cycle.transport
+        self.close, self.is_closing = cycle.transport.close, cycle.transport.is_closing
+        self._head: bytes | None = None
+
+    def write(self, data: bytes) -> None:
+        if self._head is None and self._cycle.response_started and self._cycle.scope["method"] != "HEAD":
+            self._head = data
+            return
+        self._transport.writelines([self._head or b"", data])
+        self._head = self._head and b""
+
+
 def main(told: dict[str, Any]) -> None:
     """Serves as the supervisor says, until that is gone or says otherwise."""
     for number in (signal.SIGINT, signal.SIGHUP):  # they are for the supervisor
@@ -192,7 +216,7 @@ def main(told: dict[str, Any]) -> None:
     place = supervisor.Board(told["descriptors"][2], settings.workers, settings.slots), int(told["row"])
     try:
         answerer = open_answerer(told["source"])
-        app = create_app(answerer, settings, Metrics(__version__, Path(told["folder"]), *place))
+        app = create_app(answerer, settings, Metrics(Path(told["folder"]), *place))
     except TarboxError as error:
         channel.send(supervisor.FAILED + str(error).encode()[:4_000])
         return
@@ -201,17 +225,17 @@ def main(told: dict[str, Any]) -> None:
     sys.setswitchinterval(SWITCH)
     for each in (channel, listener):  # another worker may have taken the connection already
         each.setblocking(False)
-    Worker(app, settings, (listener, channel), place, told["fresh"]).run()
+    Worker(app, settings, (listener, channel), place).run()
 
 
 @final
 class Worker(Server):
     """A server that accepts by itself, in fair shares with the other workers."""
 
-    def __init__(self, app: Guard, settings: ServerSettings, sockets: Sockets, place: Place, fresh: bool) -> None:
+    def __init__(self, app: Guard, settings: ServerSettings, sockets: Sockets, place: Place) -> None:
         super().__init__(app, settings)
         self._listener, self._channel = sockets
-        self._serving, self._asking = not fresh, list[asyncio.Future[bytes]]()
+        self._serving, self._asking = False, list[asyncio.Future[bytes]]()
         self._board, self._row = place
         self._free = list(range(self._board.slots))
         self._sockets: dict[int, socket.socket] = {}
@@ -220,8 +244,6 @@ class Worker(Server):
         await super().startup(sockets=[])
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._hear)
         self.lifespan.state["reload"] = self._reload
-        if self._serving:
-            self._begin()
         kb = self.app.dispatcher.kb
         try:
             self._channel.send(supervisor.READY + "\n".join((kb.title[:1_000], kb.version, kb.built)).encode())
@@ -328,17 +350,15 @@ class Worker(Server):
     def mark(self, slot: int, state: int) -> None:
         self._board.states[self._row, slot] = state
 
-    def release(self, slot: int) -> None:
-        """Ends a connection, of which the supervisor has a copy, or leaves it to another worker."""
+    def release(self, slot: int, is_left: bool) -> None:
         connection = self._sockets.pop(slot)
-        if slot not in self.left:
-            with suppress(OSError):
+        if not is_left:
+            with suppress(OSError):  # the supervisor has a copy
                 connection.shutdown(socket.SHUT_RDWR)
         self._board.open[self._row] -= 1
         self._free.append(slot)
         with suppress(OSError):
-            self._channel.send(supervisor.SLOT.pack(supervisor.LEFT if slot in self.left else supervisor.CLOSED, slot))
-        self.left.discard(slot)
+            self._channel.send(supervisor.SLOT.pack(supervisor.LEFT if is_left else supervisor.CLOSED, slot))
 
 
 if __name__ == "__main__":

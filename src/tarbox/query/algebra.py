@@ -259,9 +259,14 @@ def fold(
 
     Bottom-up and without recursion: safe at any depth.
     """
-    values: list[T] = []
-    for node in reversed(list(walk(query, parts))):  # operands come before their node, the first of them last
-        values.append(combine(node, [values.pop() for _ in parts(node)]))
+    stack, nodes, values = [query], list[tuple[Query, int]](), list[T]()
+    while stack:
+        below = parts(node := stack.pop())
+        nodes.append((node, len(below)))
+        stack += reversed(below)
+    while nodes:  # operands come before their node, the first of them last
+        node, count = nodes.pop()
+        values.append(combine(node, [values.pop() for _ in range(count)]))
     return values.pop()
 
 

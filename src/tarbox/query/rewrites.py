@@ -27,6 +27,7 @@ from tarbox.query.algebra import (
     disjunction,
     fold,
     operands,
+    walk,
     with_operands,
 )
 from tarbox.query.names import ANYTHING
@@ -83,7 +84,9 @@ def simplify(query: Query) -> Query:
 
 def plain(query: Query) -> Query:
     """The query as it is said and judged: simplified, with `Not` on entities, concepts and restrictions only."""
-    return simplify(negation_normal_form(query))
+    kinds = set(map(type, walk(query)))  # most have nothing to rewrite
+    normal = negation_normal_form(query) if Not in kinds else query
+    return simplify(normal) if kinds & {And, Or, Not} else query
 
 
 def canonical(query: Query) -> Query:

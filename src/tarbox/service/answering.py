@@ -13,9 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, final
 
 from tarbox.core.ids import Role
+from tarbox.execution.rows import encode
 from tarbox.kb.facts import Ids
+from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import Entity, Query
 from tarbox.query.render import render
+from tarbox.query.rewrites import plain
 from tarbox.service.answers import Answers, EntityAnswer
 from tarbox.service.degrees import MIN_DEGREE, check_count, check_degree
 from tarbox.service.ordering import Order
@@ -57,6 +60,10 @@ class Question:
     def reach(self) -> int | None:
         """How many of each kind must be found to list those that are wanted."""
         return None if self.k is None else self.offset + self.k
+
+    def encoded(self, vocabulary: Vocabulary) -> tuple[Query, Ids]:
+        """The shape that is answered, with its ids."""
+        return self.row or encode(plain(self.query), vocabulary)
 
     def take_part(self, found: Answers) -> Answers:
         """Those of all answers within reach that are wanted."""

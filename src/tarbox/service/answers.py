@@ -199,17 +199,13 @@ class Answers:
         if self.tree is not None and self.by is not None:
             told |= self.by.kb.naming.describe(self.tree)
         told |= {"entity_count": self.entity_count, "concept_count": self.concept_count, **self.count(), **self.extra}
-        head = json.dumps(told | more, ensure_ascii=False, separators=(",", ":"))
-        entities = ",".join([f"{self._begin(Role.ENTITY, each)}}}" for each in self.entities])
-        concepts = ",".join([f"{self._begin(Role.CONCEPT, each)}{_end(each)}}}" for each in self.concepts])
+        head = _ENCODER.encode(told | more)
+        begin = _begin if self.by is None else self.by.kb.naming.begin
+        entities = ",".join([_item(begin(Role.ENTITY, each.iri, each.label), each) + "}" for each in self.entities])
+        concepts = ",".join(
+            [_item(begin(Role.CONCEPT, each.iri, each.label), each) + _end(each) for each in self.concepts]
+        )
         return f'{head[:-1]},"entities":[{entities}],"concepts":[{concepts}]}}'
-
-    def _begin(self, role: Role, each: EntityAnswer | ConceptAnswer) -> str:
-        if self.by is None:
-            start = json.dumps({"iri": each.iri, "label": each.label}, ensure_ascii=False)[:-1]
-        else:
-            start = self.by.kb.naming.begin(role, each.iri, each.label)
-        return f'{start},"degree":{each.degree:.7g},"status":"{each.status}"'
 
     def explain(self, answer: EntityAnswer | ConceptAnswer | str | int = 0) -> Support:
         """Why an answer is one: an item of either list, its name, or its place among the entities; the first if none is
@@ -283,16 +279,25 @@ def _part(listed: Sequence[A], offset: int, status: str | None) -> Sequence[A]:
     return known if status == KNOWN else [*known, *listed[border + offset :]]
 
 
+def _begin(_: Role, iri: str, label: str) -> str:
+    return _ENCODER.encode({"iri": iri, "label": label})[:-1]
+
+
+def _item(start: str, answer: EntityAnswer | ConceptAnswer) -> str:
+    return f'{start},"degree":{answer.degree:.7g},"status":"{answer.status}"'
+
+
 def _end(answer: ConceptAnswer) -> str:
     """The keys that a concept has beside those of an entity; what is not told is left out."""
-    given = [(name, getattr(answer, name)) for name in _OF_CONCEPTS]
-    return "".join(
-        f',"{name}":{value:.7g}' if isinstance(value, float) else f',"{name}":{json.dumps(value)}'
-        for name, value in given
-        if value is not None
-    )
+    fit = f',"coverage":{answer.coverage:.7g},"specificity":{answer.specificity:.7g}'
+    if answer.set_size is None:
+        return fit + "}"
+    given = {name: value for name in _OF_SETS if (value := getattr(answer, name)) is not None}
+    texts = [
+        f'"{name}":{value:.7g}' if isinstance(value, float) else f'"{name}":{value}' for name, value in given.items()
+    ]
+    return ",".join([fit, *texts]) + "}"
 
 
-_OF_CONCEPTS: Final = tuple(
-    each.name for each in fields(ConceptAnswer) if each.name not in {own.name for own in fields(EntityAnswer)}
-)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_OF_SETS: Final = tuple(each.name for each in fields(ConceptAnswer) if each.default is None)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any, Final, ParamSpec, TypeVar, final
 
 from tarbox.core.errors import Overloaded, QuerySyntaxError, QueryTooLarge, TarboxError, UnknownName
@@ -18,11 +19,14 @@ from tarbox.query.sparql import SparqlSelection, parse_selection
 from tarbox.service.answer_schema import AnswerRequest, Language
 from tarbox.service.answering import Answerer, Question
 from tarbox.service.batching import Batcher
+from tarbox.service.class_expressions import ClassDescription, describe_expression, find_place
 from tarbox.service.sparql_engine import BoundedEngine, EngineLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS: Final = 2
+PLACED: Final = 64
+"""Expressions whose place among the classes is kept."""
 SHORT: Final = 1_000
 """Texts of up to so many characters are parsed where they are answered; longer ones would hold up the others."""
 
@@ -48,6 +52,9 @@ class Dispatcher:
         self.answerer, self.kb = answerer, answerer.kb
         self.engine = BoundedEngine(answerer.kb, limits)
         self._seconds = limits.seconds
+        # before the reply is given up
+        self._find_place = lru_cache(PLACED)(partial(find_place, seconds=limits.seconds * 0.9))
+        self._turn = asyncio.Lock()
         self._limits = [replace(DEFAULT_LIMITS, characters=most) for most in characters]
         self._pool = ThreadPoolExecutor(THREADS, "tarbox-dispatcher")
         self._given_up: set[Future[Any]] = set()
@@ -100,6 +107,16 @@ class Dispatcher:
             return error
         part = request.offset, request.status
         return Question(query, request.k, request.query, request.order, request.min_degree, row, *part)
+
+    async def describe(self, expression: str, k: int) -> ClassDescription:
+        """Where a class expression stands; one at a time, and who asks the same meanwhile finds it done."""
+
+        def placed() -> ClassDescription:
+            self.read(expression)
+            return describe_expression(self.kb, expression, k, find=self._find_place)
+
+        async with self._turn:
+            return await self.work(placed)
 
     async def work(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """The result of a function that takes its time, from a thread of the pool.

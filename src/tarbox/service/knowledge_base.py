@@ -242,10 +242,10 @@ class KnowledgeBase(QueryBuilder):
 
         May be called from several threads at once, as may everything here. Raises at the first text that is no query.
         """
-        from tarbox.execution.exact import answer_queries
+        from tarbox.execution.exact import answer_encoded
 
         asked = read_questions(self, questions, k, sparql, order)
-        found = answer_queries([question.query for question in asked], self.index)
+        found = answer_encoded([question.encoded(self.facts.vocabulary) for question in asked], self.index)
         return [self._assemble(*each) for each in zip(asked, found, strict=True)]
 
     def members(self, concept: str, k: int | None = None) -> list[EntityAnswer]:
@@ -370,12 +370,12 @@ class KnowledgeBase(QueryBuilder):
 
     def _assemble(self, asked: Question, found: Answer) -> Answers:
         """What follows from the facts, as it is shown."""
-        coverage, described_by = found.coverage(), self.index.descriptions.entities_of.sizes()
+        coverage, by_concept = found.coverage(), self.index.descriptions.entities_of
         described = Descriptions(
             np.ones(len(found.concepts)),
             coverage,
             self.specificity[found.concepts],
-            lambda: crisp_similarity(found.counts, len(found.entities), described_by[found.concepts]),
+            lambda: crisp_similarity(found.counts, len(found.entities), by_concept.sizes()[found.concepts]),
         )
         ordered = described.sort(asked.order, np.arange(len(found.concepts)))[: asked.reach]
         answers = Answers(

@@ -13,11 +13,9 @@ import numpy as np
 from tarbox.benchmark.folder import STORE, UNTOLD, name_of
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
-from tarbox.execution.rows import encode
 from tarbox.kb.arrays import Doubles, Ids
 from tarbox.models.scorer import Predictor, Scorer, SubsumptionPredictor
 from tarbox.query.algebra import Concept, Query
-from tarbox.query.rewrites import plain
 from tarbox.service.answering import Question, read_questions
 from tarbox.service.answers import ALL_FACTS, Answers, ConceptAnswer, EntityAnswer
 from tarbox.service.candidates import CandidateFinder, CandidateList
@@ -100,7 +98,7 @@ class Reasoner:
         asked = read_questions(self.kb, questions, k, sparql, order, min_degree)
         rows: dict[Query, list[tuple[int, Ids]]] = {}
         for row, question in enumerate(asked):
-            shape, ids = question.row or encode(plain(question.query), self.kb.facts.vocabulary)
+            shape, ids = question.encoded(self.kb.facts.vocabulary)
             rows.setdefault(shape, []).append((row, ids))
         found: dict[int, Answers] = {}
         for shape, places in rows.items():
