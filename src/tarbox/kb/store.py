@@ -101,7 +101,7 @@ class Store:
 
     def table(self, name: str) -> pa.Table:
         """One of the tables; an empty one where there is none."""
-        return read_table(self.files[name]) if name in self.files else SCHEMAS[name].empty_table()
+        return table_of(self.files[name]) if name in self.files else SCHEMAS[name].empty_table()
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""
@@ -192,7 +192,7 @@ def map_file(file: Path) -> pa.Buffer:
         return source.read_buffer()
 
 
-def read_table(content: pa.Buffer) -> pa.Table:
+def table_of(content: pa.Buffer) -> pa.Table:
     return pa.ipc.open_file(content).read_all()
 
 
@@ -206,7 +206,7 @@ def map_facts(files: Mapping[str, pa.Buffer], mode: str = "none", annotations: I
     What was inferred, in this `mode`, is merged with the rest; that copies the columns. `annotations` are the IRIs of
     annotation relations.
     """
-    tables = {name: read_table(files[name]) for name in STORE_TABLES}
+    tables = {name: table_of(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
     facts = Facts.of_columns(vocabulary, _columns(tables, ""), numbers(tables["assertions"], "split"))
@@ -214,7 +214,7 @@ def map_facts(files: Mapping[str, pa.Buffer], mode: str = "none", annotations: I
     facts = replace(facts, annotations=tuple(sorted(number for number in ids if number is not None)))
     if not set(INFERRED_TABLES) <= set(files):
         return facts
-    columns = _columns({name: read_table(files[name]) for name in INFERRED_TABLES}, "inferred_")
+    columns = _columns({name: table_of(files[name]) for name in INFERRED_TABLES}, "inferred_")
     more = Facts.of_columns(vocabulary, columns)
     return join_facts(facts, more, mode, partial(read_axiom_file, files[AXIOMS]))
 

@@ -41,7 +41,7 @@ from tarbox.kb.store import (
     map_file,
     read_axiom_file,
     read_manifest,
-    read_table,
+    table_of,
 )
 
 _BLOCK = 1 << 20
@@ -73,7 +73,7 @@ class StoreWriter:
             for block in blocks:
                 if len(block):
                     writer.write(block)
-        table = read_table(map_file(self._file(name)))
+        table = table_of(map_file(self._file(name)))
         self._hashes[name], self._rows[name] = {"hash": content_hash(table)}, table.num_rows
         if name in (role.plural for role in Role):
             self._hashes[name]["names"] = content_hash(table.select(["iri"]))
@@ -117,7 +117,7 @@ class StoreWriter:
 
     def table(self, name: str) -> pa.Table:
         """A table as it was written; an empty one where none was."""
-        return read_table(map_file(self._file(name))) if name in self._hashes else SCHEMAS[name].empty_table()
+        return table_of(map_file(self._file(name))) if name in self._hashes else SCHEMAS[name].empty_table()
 
     def counts(self) -> dict[str, int]:
         """The rows of the tables, and how many axioms there are."""
