@@ -180,9 +180,7 @@ class KnowledgeBase(QueryBuilder):
         """How much each thing is used: the assertions that name an entity, the entities that a concept describes
         (its instances under closure, where there are no annotation relations), the assertions of a relation."""
         facts = self.facts
-        ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
-            facts.tails, minlength=len(self.entities)
-        )
+        ends = np.bincount(np.append(facts.heads, facts.tails), minlength=len(self.entities))
         relations = np.bincount(facts.relations, minlength=len(self.relations))
         return {Role.ENTITY: ends, Role.CONCEPT: self.closures[1].entities_of.sizes(), Role.RELATION: relations}
 
