@@ -18,7 +18,7 @@ from tarbox.models.learning.batches import BatchConfig
 
 _ALWAYS: Final = 200_000_000
 """Bytes that the smallest training takes: compiled code, threads, blocks of scores."""
-_PLAUSIBLE: Final = 1.25
+_PLAUSIBLE: Final = 1.1
 """Candidates, about, as a multiple of the most of one question for each question that the facts answer: signatures
 make more questions plausible."""
 _FACT: Final = 600
