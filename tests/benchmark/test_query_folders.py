@@ -8,16 +8,13 @@ import os
 import pickle
 import random
 import shutil
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from oracle import Oracle
+from published_folder import RELATIONS, Folder
 from tarbox.benchmark.building import build_benchmark
 from tarbox.benchmark.exporting import export_benchmark
 from tarbox.benchmark.folder import Benchmark, open_benchmark
@@ -25,111 +22,14 @@ from tarbox.benchmark.importing import import_folder
 from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.benchmark.tables import QueryTable, parse_shape
 from tarbox.cli.main import app
-from tarbox.cli.reproduce import read_reproductions
-from tarbox.core.errors import BenchmarkError, ConfigError, SourceError
-from tarbox.evaluation.published import read_published
+from tarbox.core.errors import BenchmarkError, SourceError
 from tarbox.execution.rows import decode
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.terms import mint
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.registry import MODELS
-from tarbox.query.algebra import Direction, Entity, Query, Slot, ground, lift
-from tarbox.query.betae import STRUCTURES, UNION_FORMS, leaves, to_query
+from tarbox.query.algebra import Direction, Entity
+from tarbox.query.betae import STRUCTURES
 from tarbox.query.templates import TEMPLATES
-
-SIZE = 12
-ENTITIES = [f"concept_person_{number}" for number in range(SIZE)]
-RELATIONS = ["concept:knows", "/likes/a thing", "back_reverse"]
-Triple = tuple[int, int, int]
-
-
-def names_of(convention: str) -> list[str]:
-    both = [("+{}", "-{}"), ("{}", "{}_reverse")][convention == "reverse"]
-    return [form.format(name) for name in RELATIONS for form in both]
-
-
-class Folder:
-    """A folder in BetaE's layout over a random graph, and the oracles that know its answers."""
-
-    def __init__(self, path: Path, seed: int, convention: str) -> None:
-        self.path, self.random = path, random.Random(seed)
-        path.mkdir()
-        every = sorted({self._triple() for _ in range(130)})
-        self.random.shuffle(every)
-        self.parts = {"train": every[:80], "valid": every[80:95], "test": every[95:]}
-        relations = names_of(convention)
-        self.dump("id2ent", dict(enumerate(ENTITIES)))
-        self.dump("id2rel", dict(enumerate(relations)))
-        for split, triples in self.parts.items():
-            lines = [f"{h}\t{2 * r}\t{t}\n{t}\t{2 * r + 1}\t{h}\n" for h, r, t in triples]
-            (path / f"{split}.txt").write_text("".join(lines))
-        vocabulary = Vocabulary.of([mint(name) for name in ENTITIES], (), [mint(name) for name in RELATIONS])
-        self.vocabulary = vocabulary
-        rows = [vocabulary.entities.find(mint(name)) for name in ENTITIES]
-        numbers = [vocabulary.relations.find(mint(name)) for name in RELATIONS]
-        self.oracles, held = {}, []
-        for split in SPLITS:
-            held += [(rows[h], numbers[r], rows[t]) for h, r, t in self.parts[split]]
-            self.oracles[split] = Oracle.of(Facts.of(vocabulary, held))
-
-    def _triple(self) -> Triple:
-        return (self.random.randrange(SIZE), self.random.randrange(3), self.random.randrange(SIZE))
-
-    def dump(self, name: str, content: object) -> None:
-        (self.path / f"{name}.pkl").write_bytes(pickle.dumps(content, protocol=4))
-
-    def ground(self, structure: Any) -> Any:
-        if isinstance(structure, tuple):
-            return tuple(self.ground(part) for part in structure)
-        return {"e": self.random.randrange(SIZE), "r": self.random.randrange(6), "n": -2, "u": -1}[structure]
-
-    def answers(self, split: str, structure: Any, grounding: Any) -> tuple[frozenset[int], frozenset[int]]:
-        """(easy, hard) ids of the vocabulary; of a training query all are hard."""
-        query = self.query(structure, grounding)
-        larger = self.oracles[split].entities(query)
-        if split == "train":
-            return frozenset(), larger
-        easy = self.oracles[SPLITS[SPLITS.index(split) - 1]].entities(query)
-        return easy, larger - easy
-
-    def query(self, structure: Any, grounding: Any) -> Query:
-        """Their relation 2k goes from head to tail, ours is `inverse k`; a union by De Morgan's law is a union."""
-        numbers = [number for number in leaves(grounding) if number >= 0]
-        shape, taken = lift(
-            to_query(UNION_FORMS.get(structure, structure), [str(place) for place in range(len(numbers))])
-        )
-        return ground(shape, [self._filler(slot, numbers[int(slot.name)]) for slot in taken])
-
-    def _filler(self, slot: Slot, number: int) -> Slot:
-        if slot.direction is None:
-            return replace(slot, name=mint(ENTITIES[number]))
-        way = Direction.FORWARD if number % 2 else Direction.INVERSE
-        return replace(slot, name=mint(RELATIONS[number // 2]), direction=way)
-
-    def numbers(self, ids: Iterable[int]) -> set[int]:
-        """Ids of the vocabulary as numbers of the folder."""
-        own = {mint(name): number for number, name in enumerate(ENTITIES)}
-        return {own[self.vocabulary.entities.iri(id)] for id in ids}
-
-    def fill(self, wanted: int = 6) -> None:
-        """Query files of all structures; those of valid and test have a hard answer."""
-        self.written: dict[str, dict[Any, set[Any]]] = {}
-        for split in SPLITS:
-            queries, easy, hard = defaultdict(set), defaultdict(set), defaultdict(set)
-            for structure in (*STRUCTURES.values(), *UNION_FORMS):
-                while len(queries[structure]) < wanted:
-                    grounding = self.ground(structure)
-                    known, target = self.answers(split, structure, grounding)
-                    if target:
-                        queries[structure].add(grounding)
-                        easy[grounding], hard[grounding] = self.numbers(known), self.numbers(target)
-            self.dump(f"{split}-queries", queries)
-            if split == "train":
-                self.dump("train-answers", hard)
-            else:
-                self.dump(f"{split}-easy-answers", easy)
-                self.dump(f"{split}-hard-answers", hard)
-            self.written[split] = dict(queries)
 
 
 @pytest.fixture(scope="module", params=["signs", "reverse"])
@@ -409,30 +309,3 @@ def test_a_folder_of_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(json.dumps({"level": "entity", "query": "x", "target": ["<urn:a>"]}) + "\n")
     with pytest.raises(BenchmarkError, match="no file of a knowledge base"):
         import_folder(tmp_path, tmp_path / "bench")
-
-
-def test_a_published_table_is_reproduced_and_goes_on(tmp_path: Path) -> None:
-    made = Folder(tmp_path / "published", 1, "reverse")
-    made.fill(wanted=2)
-    command = ["reproduce", "fb15k-237-q2b", "--data", str(made.path), "-o", str(tmp_path), "--models", "counting"]
-    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
-    assert "docs/results.md has for credo: entity 33.2" in done.output
-    assert "CQD-Beam (published)" in done.output
-    results = json.loads((tmp_path / "fb15k-237-q2b" / "comparison" / "results.json").read_text())
-    assert results["published"]["rows"][0]["levels"]["entity"]["templates"]["ip"]["mrr"]["mean"] == pytest.approx(0.123)
-    (tmp_path / "published").rename(tmp_path / "elsewhere")  # what is made already needs no data
-    assert CliRunner().invoke(app, command).exit_code == 0
-
-
-def test_what_can_be_reproduced_is_listed() -> None:
-    listed = CliRunner().invoke(app, ["reproduce"]).output
-    published = read_published()
-    for name, table in read_reproductions().items():
-        assert f"{name}\n" in listed
-        assert table.get("published", "yago4") in published
-        assert set(table["documented"]) <= set(MODELS)
-    refused = {"x": "no 'x' to reproduce", "codex-m": "--data", "yago4 --data .": "lacks"}
-    for command, message in refused.items():
-        with pytest.raises(ConfigError, match=message):
-            CliRunner().invoke(app, ["reproduce", *command.split()], catch_exceptions=False)

@@ -82,6 +82,16 @@ def test_a_deep_chain_needs_no_recursion() -> None:
     assert tree.depth.tolist() == list(range(size - 1, -1, -1))
 
 
+def test_a_matrix_with_more_columns_than_sixteen_bits_is_transposed() -> None:
+    random, width = np.random.default_rng(0), 200_000
+    keys = np.unique(random.integers(0, 40 * width, 3_000))
+    rows = Rows.of_keys(keys, 40, width, random.random(len(keys)))
+    turned = rows.transpose(width)
+    order = np.lexsort((keys // width, keys % width))
+    assert np.array_equal(turned.coordinates(), ((keys % width)[order], (keys // width)[order]))
+    assert np.array_equal(turned.values, rows.values[order])
+
+
 @given(pairs)
 def test_rows_transpose_and_gather(edges: list[tuple[int, int]]) -> None:
     rows = Rows.of(*columns(edges), SIZE, SIZE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from math import comb
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from oracle import Oracle
 from tarbox.cli.main import app
 from tarbox.core.errors import QuerySyntaxError
 from tarbox.kb.facts import Facts
+from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.service.class_expressions import describe_expression
 from tarbox.service.expression_search import search_expressions
@@ -83,6 +85,19 @@ def test_a_reasoner_finds_what_follows(cells: Path) -> None:
     assert found.reasoned
     assert labels(found.equivalent) == ["NuclearPart"]
     assert labels(found.subclasses) == ["Chromatin", "Nucleolus"]
+
+
+def test_what_is_open_keeps_its_axioms_when_the_store_changes(cells: Path, tmp_path: Path) -> None:
+    """Between a change and the reload of what is served; the file of the old axioms is gone then."""
+    shutil.copytree(cells, place := tmp_path / "cells")
+    kb = KnowledgeBase.load(place)
+    before, store = describe_expression(kb, "part_of some Nucleus"), open_store(place)
+    (tmp_path / "more.ofn").write_text(CELLS.replace(":Chromatin", ":Histone"))
+    changed = CliRunner().invoke(app, ["kb", "add", str(place), str(tmp_path / "more.ofn")])
+    assert changed.exit_code == 0, changed.output
+    assert describe_expression(kb, "part_of some Nucleus") == before
+    assert len(open_store(place).axioms()) > len(store.axioms()) > 0
+    assert len(open_store(place).table("concepts")) == len(store.table("concepts")) + 1
 
 
 def test_a_class_that_nothing_can_be_in(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tarbox.kb.store import open_store
 from tarbox.kb.writing import write_store
 from tarbox.models.credo.model import Credo
 from tarbox.models.saved import SavedRun, open_run
-from tarbox.training.session import start
+from tarbox.training.session import resume, start
 from tarbox.training.settings import read_recipe, resolve
 from tarbox.training.updating import update
 
@@ -151,6 +151,17 @@ def test_an_update_in_place_keeps_the_content_before_it(run: Path, kb: Path, tmp
     assert update(place, run.with_name("less")) is not None
     assert not (place / "model.safetensors").exists()
     assert len(open_run(place).description["updates"]) == 2
+
+
+def test_the_training_of_an_updated_run_cannot_go_on(updated: SavedRun, run: Path, kb: Path, tmp_path: Path) -> None:
+    """Its parts are gone, and its facts are others: nothing of it is touched."""
+    shutil.copytree(run, tmp_path / "run")
+    update(tmp_path / "run", kb)
+    for place, changes in ((tmp_path / "run", {}), (updated.path, {"stopping": {"epochs": 9}})):
+        before = {file: file.stat().st_mtime_ns for file in place.rglob("*")}
+        with pytest.raises(ConfigError, match="was updated: its training cannot go on"):
+            resume(place, changes)
+        assert {file: file.stat().st_mtime_ns for file in place.rglob("*")} == before
 
 
 def test_another_store_with_the_same_relations(run: Path, whole: Facts, tmp_path: Path) -> None:

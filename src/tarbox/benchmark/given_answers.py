@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tarbox.benchmark.query_folders import Answers, GivenQueries, QueryFolder
+from tarbox.benchmark.query_folders import AnswerIds, GivenQueries, QueryFolder
 from tarbox.benchmark.tables import NO_TEMPLATE, Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level, Role
@@ -59,7 +59,7 @@ class _Numbers:
         none = np.empty(0, np.int32)
         return Facts.of_columns(self.vocabulary, (*np.ascontiguousarray(rows.T), none, none, none, none))
 
-    def lists(self, answers: Answers | None) -> Lists | None:
+    def lists(self, answers: AnswerIds | None) -> Lists | None:
         """Answers as increasing ids."""
         if answers is None:
             return None

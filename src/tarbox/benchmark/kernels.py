@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.execution.compilation import compiled
 from tarbox.execution.graph import Graph
-from tarbox.execution.kernels import Space, clear, compiled, list_range, run
+from tarbox.execution.kernels import Space, clear, list_range, run
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program
 from tarbox.execution.type_kernels import project_types
 from tarbox.kb.arrays import Flags, Ids, Places

@@ -45,7 +45,7 @@ _ALLOWED: Final = frozenset(
     + [("collections", "defaultdict"), ("collections", "OrderedDict")]
 )
 
-Answers = Sequence[Iterable[int]]
+AnswerIds = Sequence[Iterable[int]]
 
 
 @final
@@ -60,8 +60,8 @@ class GivenQueries:
     split: str
     structure: Structure
     numbers: Places
-    easy: Answers | None
-    hard: Answers | None
+    easy: AnswerIds | None
+    hard: AnswerIds | None
 
 
 @final
@@ -173,7 +173,7 @@ def _query2box(folder: Path, split: str, name: str) -> GivenQueries:
     return GivenQueries(file, split, structure, numbers, easy, _of(hard, ordered))
 
 
-def _of(answers: Mapping[Any, Iterable[int]] | None, groundings: Sequence[Any]) -> Answers | None:
+def _of(answers: Mapping[Any, Iterable[int]] | None, groundings: Sequence[Any]) -> AnswerIds | None:
     return None if answers is None else [answers.get(key, ()) for key in groundings]
 
 

@@ -19,7 +19,7 @@ from tarbox.service.answers import ALL_FACTS, KNOWN, PREDICTED, AnswerCounts, An
 from tarbox.service.enrichment import SIGNIFICANT
 
 if TYPE_CHECKING:
-    from tarbox.query.sparql_results import Results
+    from tarbox.query.sparql_results import SparqlResults
     from tarbox.service.explanations import Explanation, Support
     from tarbox.service.knowledge_base import KnowledgeBase
 
@@ -86,7 +86,7 @@ class Printer:
                 assert_never(self.form)
         self.printed += 1
 
-    def show_results(self, text: str, results: Results) -> None:
+    def show_results(self, text: str, results: SparqlResults) -> None:
         """The results of a SPARQL query that is not answered at both levels, in SPARQL's own formats."""
         from tarbox.query.sparql_results import choose_format, is_graph, write_results
 

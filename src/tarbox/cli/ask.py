@@ -18,7 +18,7 @@ from tarbox.service.degrees import MIN_DEGREE
 if TYPE_CHECKING:
     from tarbox.cli.answer_tables import Printer, Reasons
     from tarbox.query.algebra import Query
-    from tarbox.query.sparql_results import Results
+    from tarbox.query.sparql_results import SparqlResults
     from tarbox.service.answers import Answers
     from tarbox.service.explanations import Support
     from tarbox.service.knowledge_base import KnowledgeBase
@@ -170,7 +170,7 @@ class QuestionSession:
         rejected = 0
         lines = read_lines(file)
         while batch := list(islice(lines, BATCH)):
-            parsed: list[tuple[str, Query | Results]] = []
+            parsed: list[tuple[str, Query | SparqlResults]] = []
             for number, text in batch:
                 try:
                     parsed.append((text, self._read(text)))
@@ -180,7 +180,7 @@ class QuestionSession:
             self._show(parsed)
         return rejected
 
-    def _read(self, text: str) -> Query | Results:
+    def _read(self, text: str) -> Query | SparqlResults:
         """The query of a text, whose names are all of the knowledge base; results of SPARQL that is no such query.
 
         These a store has, for any SPARQL. What is no SPARQL for the engine either, is refused as we read it.
@@ -200,7 +200,7 @@ class QuestionSession:
             self.kb.check(query)
         return query
 
-    def _show(self, asked: Sequence[tuple[str, Query | Results]]) -> None:
+    def _show(self, asked: Sequence[tuple[str, Query | SparqlResults]]) -> None:
         """Answers queries in one call and prints them one after the other, and results among them."""
         from tarbox.query.algebra import Query
 

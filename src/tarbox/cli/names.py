@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from tarbox.service.catalogue import Catalogue, Page
     from tarbox.service.search import SearchResult
 
-Source = Annotated[Path, typer.Argument(metavar="KB|RUN", help="A store, or a run.", show_default=False)]
+StoreOrRun = Annotated[Path, typer.Argument(metavar="KB|RUN", help="A store, or a run.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ALL: Final = 1 << 40
 _SYNONYMS: Final = 10
 
 
 def search(
-    source: Source,
+    source: StoreOrRun,
     text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Words of a name.", show_default=False)],
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 20,
     role: Annotated[Role | None, typer.Option(help="Only these.")] = None,
@@ -60,7 +60,7 @@ def _print_found(found: Sequence[SearchResult]) -> None:
 
 
 def show(
-    source: Source,
+    source: StoreOrRun,
     name: Annotated[
         str | None, typer.Argument(help="An entity, concept or relation; without, all relations and the top concepts.")
     ] = None,

@@ -12,6 +12,7 @@ from tarbox.training.events import (
     Estimated,
     Event,
     Finished,
+    MemoryPlanned,
     PartBegan,
     PartProgressed,
     Started,
@@ -54,9 +55,10 @@ class ProgressPrinter:
                 self._line.say(part)
             case PartProgressed():
                 self._line.show(f"{event.part}: {event.done:.0%}{_rest(event.seconds_left)}", event.done)
+            case MemoryPlanned():
+                self._line.say(f"training will take about {_memory(event)}")
             case Estimated():
-                device = f" and {in_words(event.device_bytes)} on the device" if event.device_bytes else ""
-                memory = f", {in_words(event.host_bytes)} of memory{device}" if event.host_bytes else ""
+                memory = f", {_memory(event)}" if event.host_bytes else ""
                 self._line.say(f"training will take about {duration(event.seconds)} more{memory}")
             case Finished():
                 self._line.say(f"done after {event.epoch} epochs and {duration(event.seconds)}: {event.reason}")
@@ -79,6 +81,11 @@ def told() -> Iterator[Listeners]:
     """Who tells a person how a training goes."""
     with ProgressLine() as line:
         yield Listeners([ProgressPrinter(line)])
+
+
+def _memory(event: MemoryPlanned | Estimated) -> str:
+    device = f" and {in_words(event.device_bytes)} on the device" if event.device_bytes else ""
+    return f"{in_words(event.host_bytes)} of memory{device}"
 
 
 def _rest(seconds: float | None) -> str:

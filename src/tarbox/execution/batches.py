@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tarbox.execution.compilation import compiled
 from tarbox.execution.graph import Graph
-from tarbox.execution.kernels import EARLIER, NEAREST, Space, clear, compiled, list_range, run, search
+from tarbox.execution.kernels import EARLIER, NEAREST, Space, clear, list_range, run, search
 from tarbox.execution.program import Program
 from tarbox.kb.arrays import Ids, Places
 

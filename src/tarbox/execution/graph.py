@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tarbox.kb.arrays import Flags, Ids, Places
 from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import TripleKeys, contains, offsets_of
+from tarbox.kb.rows import Rows, TripleKeys, contains, offsets_of, pair_keys
 from tarbox.query.algebra import DataRange
 
 MOST_WORDS: Final = 64  # beyond, an entity's concepts are far fewer than the words
@@ -84,13 +84,8 @@ class Index:
         """The index of `facts`; what is not in the `earlier` facts (nor follows from them) is marked as held out.
         The instances and descriptions of the facts may be `at_hand`."""
         instances, descriptions = at_hand or _closures(facts)
-        triples = _triples(facts, instances, descriptions)
-        held_out = np.zeros(len(triples[0]), np.bool_)
-        if earlier is not None:
-            keys = TripleKeys(_nodes(facts))
-            before = _triples(earlier, *_closures(earlier, instances.hierarchy))
-            held_out = ~contains(np.sort(keys.encode(*before)), keys.encode(*triples))
-        return cls(facts, instances, descriptions, _graph(triples, held_out, facts, instances))
+        late = None if earlier is None else _held_out(facts, (instances, descriptions), earlier)
+        return cls(facts, instances, descriptions, _graph(facts, instances, descriptions, late))
 
     @property
     def entities(self) -> int:
@@ -106,93 +101,115 @@ def _closures(facts: Facts, hierarchy: Hierarchy | None = None) -> tuple[Instanc
     return instances, instances.describe(facts)
 
 
-_Triples = tuple[Places, Places, Places]
+_Late = tuple[Flags, Flags, Flags]
 
 
-def _triples(facts: Facts, instances: Instances, descriptions: Instances) -> _Triples:
-    """(relations, heads, tails) over nodes: the assertions, the closed typings as relation R, and the descriptions as
-    relation R + 1 where they differ."""
-    parts = [(facts.relations, facts.heads, facts.tails)]
-    for more, rows in enumerate([instances] if descriptions is instances else [instances, descriptions]):
-        typed, types = rows.concepts_of.coordinates()
-        relation = np.full(len(typed), len(facts.vocabulary.relations) + more, np.int32)
-        parts.append((relation, typed, types + np.int32(len(facts.vocabulary.entities))))
-    relations, heads, tails = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return relations, heads, tails
+def _held_out(facts: Facts, closures: tuple[Instances, Instances], earlier: Facts) -> _Late:
+    """Of the assertions, the closed typings and the descriptions: which are not among the earlier ones."""
+    codec, width = TripleKeys(max(len(facts.vocabulary.entities), 1)), len(facts.vocabulary.concepts)
+    both = [[codec.encode(each.relations, each.heads, each.tails) for each in (earlier, facts)]]
+    for before, now in zip(_closures(earlier, closures[0].hierarchy), closures, strict=True):
+        both.append([pair_keys(*each.concepts_of.coordinates(), width) for each in (before, now)])
+    asserted, typed, described = (~contains(np.sort(before), now) for before, now in both)
+    return asserted, typed, described
 
 
 def _nodes(facts: Facts) -> int:
     return len(facts.vocabulary.entities) + len(facts.vocabulary.concepts)
 
 
-def _ordered(triples: _Triples, held_out: Flags, facts: Facts, instances: Instances) -> Places:
-    """Every link in both directions (descriptions in one) as a number that sorts by group, then held out or not, then
-    member. The typings and descriptions come last and are in order already where none is held out: they are many, and
-    only the rest is to be sorted."""
-    nodes, number = _nodes(facts), len(facts.vocabulary.relations)
+class _Groups(NamedTuple):
+    """A part of the graph: groups in order of directed relation, then node, and their members, in order but for the
+    held-out ones, `late` of each group, which come last."""
 
-    def keys(directed: Places | int, near: Places, far: Places, late: Flags | int) -> Places:
-        found: Places = ((directed * nodes + near) * 2 + late) * nodes + far
-        return found
+    relations: Places
+    nodes: Places
+    sizes: Places
+    late: Places
+    members: Ids
 
-    def both_ways(part: slice) -> Places:
-        relations, heads, tails = (column[part] for column in triples)
-        late = held_out[part]
-        return np.sort(
-            np.concatenate([keys(2 * relations, tails, heads, late), keys(2 * relations + 1, heads, tails, late)])
-        )
+    @classmethod
+    def of_links(cls, directed: Places, near: Places, far: Places, late: Flags | None, nodes: int) -> _Groups:
+        """Of links in any order."""
+        keys = (directed * nodes + near) * 2
+        order = np.sort((keys if late is None else keys + late) * nodes + far)
+        keys = order // max(nodes, 1)
+        members = (order - keys * nodes).astype(np.int32)
+        late_before = offsets_of(keys & 1)
+        keys >>= 1
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        ends = np.append(starts[1:], len(keys)) if len(keys) else starts
+        relations, group_nodes = np.divmod(keys[starts], max(nodes, 1))
+        return cls(relations, group_nodes, ends - starts, late_before[ends] - late_before[starts], members)
 
-    ends = np.cumsum([len(facts.heads), len(instances.concepts_of.columns)])
-    asserted, typed, described = slice(0, ends[0]), slice(ends[0], ends[1]), slice(ends[1], None)
-    parts, late = [both_ways(asserted)], held_out[described]
-    if held_out[typed].any():
-        parts.append(both_ways(typed))
+    @classmethod
+    def of_rows(cls, rows: Rows, directed: int, first: int, reached: int) -> _Groups:
+        """Of rows of the nodes from `first` on, with columns that are nodes from `reached` on: they are in order."""
+        sizes = rows.sizes()
+        some = np.flatnonzero(sizes)
+        none = np.zeros(len(some), np.int64)
+        return cls(none + directed, some + first, sizes[some], none, rows.columns + np.int32(reached))
+
+
+def _group_links(facts: Facts, instances: Instances, descriptions: Instances, late: _Late | None) -> list[_Groups]:
+    """Every link in both directions, descriptions in one. Typings and descriptions are many, and rows of them are in
+    order already where none is held out: only the rest is to be sorted."""
+    entities, nodes, number = len(facts.vocabulary.entities), _nodes(facts), len(facts.vocabulary.relations)
+    asserted, typed, described = late or (None, None, None)
+    columns = (facts.relations, facts.heads, facts.tails)
+    relations, heads, tails = (column.astype(np.int64) for column in columns)
+
+    def both(relations: Places, heads: Places, tails: Places, late: Flags | None) -> _Groups:
+        directed = np.append(2 * relations, 2 * relations + 1)
+        twice = None if late is None else np.append(late, late)
+        return _Groups.of_links(directed, np.append(tails, heads), np.append(heads, tails), twice, nodes)
+
+    parts = [both(relations, heads, tails, asserted)]
+    if typed is not None and typed.any():
+        entity, concept = (ids.astype(np.int64) for ids in instances.concepts_of.coordinates())
+        parts.append(both(np.full(len(entity), number), entity, concept + entities, typed))
     else:
-        concepts, members = (ids.astype(np.int64) for ids in instances.entities_of.coordinates())
-        parts.append(keys(2 * number, concepts + len(facts.vocabulary.entities), members, 0))
-        parts.append(keys(2 * number + 1, triples[1][typed], triples[2][typed], 0))
-    more = keys(2 * number + 3, triples[1][described], triples[2][described], late)
-    return np.concatenate([*parts, np.sort(more) if late.any() else more])
+        parts.append(_Groups.of_rows(instances.entities_of, 2 * number, entities, 0))
+        parts.append(_Groups.of_rows(instances.concepts_of, 2 * number + 1, 0, entities))
+    if facts.annotations and described is not None and described.any():
+        entity, concept = (ids.astype(np.int64) for ids in descriptions.concepts_of.coordinates())
+        directed = np.full(len(entity), 2 * number + 3)
+        parts.append(_Groups.of_links(directed, entity, concept + entities, described, nodes))
+    elif facts.annotations:
+        parts.append(_Groups.of_rows(descriptions.concepts_of, 2 * number + 3, 0, entities))
+    return parts
 
 
-def _graph(triples: _Triples, held_out: Flags, facts: Facts, instances: Instances) -> Graph:
-    relations, heads, tails = triples
-    entities = len(facts.vocabulary.entities)
-    typing = 2 * len(facts.vocabulary.relations)
+def _graph(facts: Facts, instances: Instances, descriptions: Instances, late: _Late | None) -> Graph:
+    parts = zip(*_group_links(facts, instances, descriptions, late), strict=True)
+    relations, nodes, sizes, held_out, members = (np.concatenate(column) for column in parts)
+    entities, typing = len(facts.vocabulary.entities), 2 * len(facts.vocabulary.relations)
     describing = typing + (3 if facts.annotations else 1)
-    described = relations == describing // 2
-    kept = described & ~held_out
-    kinds, kind_bits = _kinds(heads[kept], tails[kept] - entities, facts)
-    nodes, directed = _nodes(facts), describing + 1
-    order = _ordered(triples, held_out, facts, instances)
-    keys = order // max(nodes, 1)
-    members = (order - keys * nodes).astype(np.int32)
-    late_before = offsets_of(keys & 1)
-    keys >>= 1
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    ends = np.append(starts[1:], len(keys)) if len(keys) else starts
-    group_relations, group_nodes = np.divmod(keys[starts], max(nodes, 1))
-    by_node = np.lexsort((group_relations, group_nodes))
+    kinds, kind_bits = _kinds(descriptions.concepts_of, None if late is None else late[2], facts)
+    described = descriptions.concepts_of.coordinates()[0][late[2]] if late else np.empty(0, np.int32)
+    by_node = np.argsort(nodes * (describing + 1) + relations)
+    starts = offsets_of(sizes)
     return Graph(
         entities=entities,
         typing=typing,
         describing=describing,
-        starts=np.append(starts, len(keys)).astype(np.int64),
-        fresh=(ends - (late_before[ends] - late_before[starts])).astype(np.int64),
-        group_nodes=group_nodes.astype(np.int32),
+        starts=starts,
+        fresh=starts[1:] - held_out,
+        group_nodes=nodes.astype(np.int32),
         members=members,
-        relation_groups=np.searchsorted(group_relations, np.arange(directed + 1)).astype(np.int64),
-        node_starts=np.searchsorted(group_nodes[by_node], np.arange(nodes + 1)).astype(np.int64),
-        node_relations=group_relations[by_node].astype(np.int32),
+        relation_groups=np.searchsorted(relations, np.arange(describing + 2)).astype(np.int64),
+        node_starts=offsets_of(np.bincount(nodes, minlength=_nodes(facts))),
+        node_relations=relations[by_node].astype(np.int32),
         node_groups=by_node.astype(np.int32),
         kinds=kinds,
         kind_bits=kind_bits,
-        late_types=np.isin(np.arange(entities), heads[described & held_out]),
+        late_types=np.isin(np.arange(entities), described),
     )
 
 
-def _kinds(typed: Places, types: Places, facts: Facts) -> tuple[Ids, NDArray[np.uint64]]:
-    """[E] the kind of each entity and [K, words] the concepts of each kind; both of no size where that takes too much.
+def _kinds(concepts_of: Rows, late: Flags | None, facts: Facts) -> tuple[Ids, NDArray[np.uint64]]:
+    """[E] the kind of each entity and [K, words] the concepts of each kind, but for late ones; both of no size where
+    that takes too much.
 
     Two sets of concepts are told apart by the sum of 64 random bits for each member.
     """
@@ -200,6 +217,7 @@ def _kinds(typed: Places, types: Places, facts: Facts) -> tuple[Ids, NDArray[np.
     words = -(-concepts // 64)
     if words > MOST_WORDS:
         return np.zeros(0, np.int32), np.zeros((0, 0), np.uint64)
+    typed, types = (ids if late is None else ids[~late] for ids in concepts_of.coordinates())
     marks = np.random.default_rng(0).integers(0, 2**64, concepts, np.uint64)
     sums = np.zeros(len(facts.vocabulary.entities), np.uint64)
     np.add.at(sums, typed, marks[types])

@@ -18,27 +18,14 @@ than the loop), and inner functions get the few arrays they need.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.execution.compilation import compiled, inlined
 from tarbox.execution.graph import Graph
-from tarbox.execution.program import (
-    AT_LEAST,
-    CONCEPT,
-    EITHER,
-    ENTITY,
-    EXISTS,
-    LITERALS,
-    NOT,
-    SELF,
-    TYPING,
-    Program,
-)
+from tarbox.execution.program import AT_LEAST, CONCEPT, EITHER, ENTITY, EXISTS, LITERALS, NOT, SELF, TYPING, Program
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.arrays import Ids, Places
 
@@ -46,30 +33,7 @@ EARLIER: Final = 128
 NEAREST: Final = 127
 FULL: Final = 255
 
-SOURCES: Final = ("kernels.py", "type_kernels.py", "graph.py", "program.py", "rows.py")
-"""The files of this folder whose change makes compiled code stale."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 Bytes = NDArray[np.uint8]
-
-
-def compiled(function: F, inline: str = "never") -> F:
-    """The function as machine code, kept on disk: it is compiled once per machine and version of its sources.
-
-    numba's cache looks at the function's own file alone and would keep code that calls an older version of what is
-    here; so the version that it compares, before it reads anything else, covers all files of the kernels.
-    """
-    dispatcher = numba.njit(cache=True, nogil=True, inline=inline)(function)
-    if not numba.config.DISABLE_JIT:
-        sources = [Path(function.__code__.co_filename), *(Path(__file__).with_name(name) for name in SOURCES)]
-        stamps = [(source.stat().st_mtime, source.stat().st_size) for source in sources]
-        dispatcher._cache._cache_file._version = f"{numba.__version__} {stamps}"
-    return cast(F, dispatcher)
-
-
-def inlined(function: F) -> F:
-    """The same for functions whose call costs more than what they do."""
-    return compiled(function, inline="always")
 
 
 class Space(NamedTuple):

@@ -28,7 +28,6 @@ _WORDS: Final = 4
 _BLOCK: Final = 1 << 16
 _USES: Final = 1 << 40
 _SEPARATORS: Final = r"[\s_\-:/,;.()\[\]{}'\"<>\x{2010}-\x{201f}]+"
-Signatures = NDArray[np.uint64]
 
 
 class NameFit(IntEnum):
@@ -191,7 +190,7 @@ class NameIndex:
         ]
 
     @cached_property
-    def _signatures(self) -> Signatures:
+    def _signatures(self) -> NDArray[np.uint64]:
         blocks = [
             _signatures(self._words.slice(start, _BLOCK).to_pylist()) for start in range(0, len(self._words), _BLOCK)
         ]
@@ -243,7 +242,7 @@ def edit_distance(a: str, b: str, limit: int) -> int:
     return min(row[-1], limit + 1)
 
 
-def _signatures(texts: list[str]) -> Signatures:
+def _signatures(texts: list[str]) -> NDArray[np.uint64]:
     """[N, 4] for each text 256 bits: one per pair of neighbouring bytes, hashed, with the two ends."""
     encoded = [b"\0" + text.encode() + b"\0" for text in texts]
     letters = np.frombuffer(b"".join(encoded), np.uint8).astype(np.uint32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.execution.compilation import compiled
 from tarbox.execution.graph import Graph
 from tarbox.execution.kernels import (
     EARLIER,
@@ -12,7 +13,6 @@ from tarbox.execution.kernels import (
     GraphGroups,
     Space,
     SpaceRow,
-    compiled,
     project,
     search,
     spread,

@@ -35,13 +35,16 @@ class Hierarchy:
     @classmethod
     def of(cls, subs: Ids, supers: Ids, size: int) -> Hierarchy:
         parents = Rows.of(subs, supers, size, size)
-        order, group = _components(parents)
-        below, above = (group[ids] for ids in parents.coordinates())
-        outer = below != above
-        over = Rows.of(below[outer], above[outer], size, size)
-        depth = _depths(order, over)[group]
+        group = np.arange(size, dtype=np.int32)
+        over = _between(group, parents)
+        depth = _depths(over)
+        if depth is None:  # there is a cycle
+            group = _components(parents)
+            over = _between(group, parents)
+            depth = _depths(over)
+            assert depth is not None
         ancestors = _ancestors(group, over, depth)
-        return cls(parents, ancestors, ancestors.transpose(size), group, depth)
+        return cls(parents, ancestors, ancestors.transpose(size), group, depth[group])
 
     def __len__(self) -> int:
         return len(self.group)
@@ -123,13 +126,24 @@ def top_concepts(sizes: Places, typed: int) -> Ids:
     return np.flatnonzero(sizes * 2 > typed).astype(np.int32)
 
 
-def _depths(order: list[int], over: Rows) -> Ids:
-    """[C] the longest chain upwards from each group, at its least member; `order` has super-concepts first."""
-    depth = np.zeros(len(over), np.int32).tolist()
-    offsets, columns = over.offsets.tolist(), over.columns.tolist()
-    for least in order:
-        depth[least] = 1 + max((depth[group] for group in columns[offsets[least] : offsets[least + 1]]), default=-1)
-    return np.array(depth, np.int32)
+def _between(group: Ids, parents: Rows) -> Rows:
+    """The direct super-groups of each group, at its least member."""
+    below, above = (group[ids] for ids in parents.coordinates())
+    outer = below != above
+    return Rows.of(below[outer], above[outer], len(parents), len(parents))
+
+
+def _depths(over: Rows) -> Ids | None:
+    """[C] the longest chain upwards from each concept, from the roots down, a level at a time; None where there is a
+    cycle."""
+    left, depth, under = over.sizes(), np.zeros(len(over), np.int32), over.transpose(len(over))
+    level, reached, number = np.flatnonzero(left == 0), 0, 0
+    while len(level):
+        depth[level], reached, number = number, reached + len(level), number + 1
+        lower, times = np.unique(under.gather(level)[1], return_counts=True)
+        left[lower] -= times
+        level = lower[left[lower] == 0]
+    return depth if reached == len(over) else None
 
 
 def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
@@ -158,18 +172,13 @@ def _ancestors(group: Ids, over: Rows, depth: Ids) -> Rows:
     return Rows(offsets_of(length[group]), found[places])
 
 
-def _components(edges: Rows) -> tuple[list[int], Ids]:
-    """Strongly connected components by Tarjan's algorithm, without recursion.
-
-    Returns the components' least members, each after every component it points to, and [C] the least member of
-    each node's component.
-    """
+def _components(edges: Rows) -> Ids:
+    """[C] the least member of each node's strongly connected component, by Tarjan's algorithm, without recursion."""
     size = len(edges)
     offsets, columns = edges.offsets.tolist(), edges.columns.tolist()
     index, low = [-1] * size, [0] * size
     on_stack, stack = [False] * size, []
     group = np.arange(size, dtype=np.int32)
-    order: list[int] = []
     counter = 0
     for root in range(size):
         if index[root] >= 0:
@@ -200,9 +209,7 @@ def _components(edges: Rows) -> tuple[list[int], Ids]:
                 del stack[at:]
                 for member in component:
                     on_stack[member] = False
-                least = min(component)
-                group[component] = least
-                order.append(least)
+                group[component] = min(component)
             if walk:
                 low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
-    return order, group
+    return group

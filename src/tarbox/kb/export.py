@@ -106,7 +106,7 @@ def _line(*terms: Any) -> pa.Array:
     return pc.binary_join_element_wise(*terms, ".", " ")
 
 
-Columns = tuple[Any, Any, Any]
+StatementColumns = tuple[Any, Any, Any]
 """Subjects, predicates and objects of statements: an array of terms, or one term for all."""
 
 
@@ -115,7 +115,7 @@ def state_names(
     names: Mapping[Role, pa.Array],
     write: Callable[[str], str] = to_ntriples,
     declared: Mapping[Role, Any] | None = None,
-) -> Iterator[Columns]:
+) -> Iterator[StatementColumns]:
     """The statements that make names what they are: declarations, of these ids or of all, labels and synonyms.
 
     `names` are the terms as they are to be written, and `write` says how another one is.
@@ -141,7 +141,7 @@ def state_names(
 
 def state_facts(
     facts: Facts, names: Mapping[Role, pa.Array], write: Callable[[str], str] = to_ntriples
-) -> Iterator[Columns]:
+) -> Iterator[StatementColumns]:
     """The statements of subsumptions, typings and assertions, in blocks; `names` and `write` as of `state_names`."""
     entities, concepts, relations = names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION]
     if len(facts.subs):

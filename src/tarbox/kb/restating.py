@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tarbox.core.ids import Role
 from tarbox.kb.axioms import Axiom, axiom_names
-from tarbox.kb.export import Columns, blocks_of, restrict_names, state_axioms, state_facts, state_names
+from tarbox.kb.export import StatementColumns, blocks_of, restrict_names, state_axioms, state_facts, state_names
 from tarbox.kb.facts import NO_SPLIT
 from tarbox.kb.namespaces import DATA_DECLARATIONS, OWL, TYPE
 from tarbox.kb.staging import Staging
@@ -75,7 +75,7 @@ def restate_mentioned(store: Store, axioms: Iterable[Axiom], staging: Staging, n
     yield from map(Piece, in_blocks(wanted))
 
 
-def _batch(columns: Columns) -> pa.RecordBatch:
+def _batch(columns: StatementColumns) -> pa.RecordBatch:
     rows = len(columns[0])
     terms = [pa.repeat(c, rows) if isinstance(c, str) else c for c in columns]
     return pa.record_batch([*terms, pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), rows)], schema=STATEMENTS)

@@ -71,9 +71,9 @@ class Rows:
 
     def transpose(self, width: int) -> Rows:
         rows, columns = self.coordinates()
-        order = np.argsort(columns, kind="stable")
-        sizes = np.bincount(columns, minlength=width)
-        return Rows(np.append(0, np.cumsum(sizes)), rows[order], None if self.values is None else self.values[order])
+        offsets = offsets_of(np.bincount(columns, minlength=width))
+        order = stable_order(columns, width)
+        return Rows(offsets, rows[order], None if self.values is None else self.values[order])
 
     def take(self, rows: Ids | Places) -> Rows:
         """The matrix of the given rows, in their order."""
@@ -125,6 +125,12 @@ def distinct(keys: Keys) -> Keys:
     """Sorted, each once. Quicker than numpy's `unique`, which hashes."""
     keys = np.sort(keys)
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def stable_order(ids: Ids, width: int) -> Places:
+    """What sorts ids below `width`: sixteen bits at a time, which numpy sorts by counting."""
+    order = np.argsort((ids & 0xFFFF).astype(np.uint16), kind="stable")
+    return order if width <= 1 << 16 else order[np.argsort((ids >> 16).astype(np.uint16)[order], kind="stable")]
 
 
 def contains(ordered: Keys, keys: Keys) -> Flags:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import mmap
 import os
 import zlib
 from collections.abc import Iterable, Mapping
@@ -71,11 +70,13 @@ Manifest = dict[str, Any]
 @final
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An opened, verified store; `facts` are memory-mapped."""
+    """An opened, verified store; `facts` and the content of all `files` are mapped into memory: whoever has it open
+    keeps all of it, also when the store is changed and its old files are removed."""
 
     path: Path
     manifest: Manifest
     facts: Facts
+    files: Mapping[str, pa.Buffer]
 
     @property
     def vocabulary_hash(self) -> str:
@@ -92,36 +93,34 @@ class Store:
 
     @property
     def attributes(self) -> FactAttributes:
-        """What is said of the asserted facts; mapped into memory when it is asked for."""
+        """What is said of the asserted facts."""
         table, given = self.table("attributes"), self.table("assertions")
         names, values = (table[column].combine_chunks() for column in table.column_names[1:])
         heads, relations, tails = (numbers(given, column) for column in given.column_names[:3])
         return FactAttributes(heads, relations, tails, numbers(table, "fact"), names, values)
 
     def table(self, name: str) -> pa.Table:
-        """One of the tables on disk, mapped into memory; an empty one where there is none."""
-        entry = self.manifest["files"].get(name)
-        return map_table(self.path / entry["name"]) if entry else SCHEMAS[name].empty_table()
+        """One of the tables; an empty one where there is none."""
+        return table_of(self.files[name]) if name in self.files else SCHEMAS[name].empty_table()
 
     def axioms(self) -> tuple[Axiom, ...]:
         """What the sources say of classes and relations beyond the tables, in order; read anew at each call."""
-        if AXIOMS not in self.manifest["files"]:
-            return ()
-        return read_axiom_file(self.path / self.manifest["files"][AXIOMS]["name"])
+        return read_axiom_file(self.files[AXIOMS]) if AXIOMS in self.files else ()
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
     """Open and verify the store at `path`: every byte of it is checked, and a damaged file is named."""
     folder = Path(path)
     manifest = read_manifest(folder)
-    facts = _open_facts(folder, manifest)
-    if facts is None:  # replaced between the reading of the manifest and of a file: the new one is complete
+    files = _open_files(folder, manifest)
+    if files is None:  # replaced between the reading of the manifest and of a file: the new one is complete
         manifest = read_manifest(folder)
-        facts = _open_facts(folder, manifest)
-    if facts is None:
+        files = _open_files(folder, manifest)
+    if files is None:
         missing = [entry["name"] for entry in manifest["files"].values() if not (folder / entry["name"]).exists()]
         raise StoreDamaged(f"{folder / missing[0]} is missing from the store. Build it again with `tarbox kb build`.")
-    return Store(folder, manifest, facts)
+    mode = str(manifest.get("inference", {}).get("mode", "none"))
+    return Store(folder, manifest, map_facts(files, mode, manifest.get("annotations", ())), files)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -163,47 +162,51 @@ def _canonical(value: Manifest) -> bytes:
 
 def checksum(file: Path) -> str:
     """CRC-32 of a file, in hexadecimal: fast, and sure to notice any change within four bytes."""
-    if file.stat().st_size == 0:
-        return f"{0:08x}"
-    with file.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return f"{zlib.crc32(content):08x}"
+    return _checksum(map_file(file))
 
 
-def _open_facts(folder: Path, manifest: Manifest) -> Facts | None:
-    """The facts, verified, or None when a file is not there."""
+def _checksum(content: pa.Buffer) -> str:
+    return f"{zlib.crc32(content):08x}"
+
+
+def _open_files(folder: Path, manifest: Manifest) -> dict[str, pa.Buffer] | None:
+    """The files, mapped and verified, or None when one is not there."""
     entries = manifest["files"]
     try:
-        with ThreadPoolExecutor() as pool:  # zlib releases the GIL
-            sums = pool.map(lambda entry: checksum(folder / entry["name"]), entries.values())
-            for entry, found in zip(entries.values(), sums, strict=True):
-                if found != entry["checksum"]:
-                    raise StoreDamaged(
-                        f"{folder / entry['name']} is damaged: checksum {found}, written {entry['checksum']}. "
-                        "Build the store again."
-                    )
-        files = {name: folder / entry["name"] for name, entry in entries.items()}
-        mode = str(manifest.get("inference", {}).get("mode", "none"))
-        return map_facts(files, mode, manifest.get("annotations", ()))
+        files = {name: map_file(folder / entry["name"]) for name, entry in entries.items()}
     except FileNotFoundError:
         return None
+    with ThreadPoolExecutor() as pool:  # zlib releases the GIL
+        for entry, found in zip(entries.values(), pool.map(_checksum, files.values()), strict=True):
+            if found != entry["checksum"]:
+                raise StoreDamaged(
+                    f"{folder / entry['name']} is damaged: checksum {found}, written {entry['checksum']}. "
+                    "Build the store again."
+                )
+    return files
 
 
-def map_table(file: Path) -> pa.Table:
+def map_file(file: Path) -> pa.Buffer:
+    """The content of a file, mapped into memory: it stays when the file is removed."""
     with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()
+        return source.read_buffer()
 
 
-def read_axiom_file(file: Path) -> tuple[Axiom, ...]:
-    return tuple(read_axioms(gzip.decompress(file.read_bytes()).decode()))
+def table_of(content: pa.Buffer) -> pa.Table:
+    return pa.ipc.open_file(content).read_all()
 
 
-def map_facts(files: Mapping[str, Path], mode: str = "none", annotations: Iterable[str] = ()) -> Facts:
+def read_axiom_file(content: pa.Buffer) -> tuple[Axiom, ...]:
+    return tuple(read_axioms(gzip.decompress(content).decode()))
+
+
+def map_facts(files: Mapping[str, pa.Buffer], mode: str = "none", annotations: Iterable[str] = ()) -> Facts:
     """The facts in these files, memory-mapped and not verified: those of `STORE_TABLES`, and the inferred ones.
 
     What was inferred, in this `mode`, is merged with the rest; that copies the columns. `annotations` are the IRIs of
     annotation relations.
     """
-    tables = {name: map_table(files[name]) for name in STORE_TABLES}
+    tables = {name: table_of(files[name]) for name in STORE_TABLES}
     names = {role: _names(role, tables[role.plural]) for role in Role}
     vocabulary = Vocabulary(names[Role.ENTITY], names[Role.CONCEPT], names[Role.RELATION], tables["synonyms"])
     facts = Facts.of_columns(vocabulary, _columns(tables, ""), numbers(tables["assertions"], "split"))
@@ -211,7 +214,7 @@ def map_facts(files: Mapping[str, Path], mode: str = "none", annotations: Iterab
     facts = replace(facts, annotations=tuple(sorted(number for number in ids if number is not None)))
     if not set(INFERRED_TABLES) <= set(files):
         return facts
-    columns = _columns({name: map_table(files[name]) for name in INFERRED_TABLES}, "inferred_")
+    columns = _columns({name: table_of(files[name]) for name in INFERRED_TABLES}, "inferred_")
     more = Facts.of_columns(vocabulary, columns)
     return join_facts(facts, more, mode, partial(read_axiom_file, files[AXIOMS]))
 

@@ -38,9 +38,10 @@ from tarbox.kb.store import (
     checksum,
     manifest_bytes,
     map_facts,
-    map_table,
+    map_file,
     read_axiom_file,
     read_manifest,
+    table_of,
 )
 
 _BLOCK = 1 << 20
@@ -72,7 +73,7 @@ class StoreWriter:
             for block in blocks:
                 if len(block):
                     writer.write(block)
-        table = map_table(self._file(name))
+        table = table_of(map_file(self._file(name)))
         self._hashes[name], self._rows[name] = {"hash": content_hash(table)}, table.num_rows
         if name in (role.plural for role in Role):
             self._hashes[name]["names"] = content_hash(table.select(["iri"]))
@@ -112,11 +113,11 @@ class StoreWriter:
 
     def facts(self, mode: str = "none") -> Facts:
         """The tables written so far, before they are published; `mode` as of `map_facts`."""
-        return map_facts({name: self._file(name) for name in self._hashes}, mode, self.annotations)
+        return map_facts({name: map_file(self._file(name)) for name in self._hashes}, mode, self.annotations)
 
     def table(self, name: str) -> pa.Table:
         """A table as it was written; an empty one where none was."""
-        return map_table(self._file(name)) if name in self._hashes else SCHEMAS[name].empty_table()
+        return table_of(map_file(self._file(name))) if name in self._hashes else SCHEMAS[name].empty_table()
 
     def counts(self) -> dict[str, int]:
         """The rows of the tables, and how many axioms there are."""
@@ -131,7 +132,7 @@ class StoreWriter:
         return same and [*self.annotations] == store.manifest.get("annotations", [])
 
     def axioms(self) -> tuple[Axiom, ...]:
-        return read_axiom_file(self._file(AXIOMS)) if self._kinds else ()
+        return read_axiom_file(map_file(self._file(AXIOMS))) if self._kinds else ()
 
     def publish(self, details: Manifest) -> Manifest:
         """Move the tables into place and replace the manifest; returns the manifest as written."""

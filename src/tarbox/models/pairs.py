@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-Term: TypeAlias = Callable[[Tensor, Sequence[Tensor], float], Tensor]
+SumTerm: TypeAlias = Callable[[Tensor, Sequence[Tensor], float], Tensor]
 """(rows [B, K, D], the query's parts [B, 1, D], a number) to the terms [B, K, D] of the sum."""
 
 
@@ -32,7 +32,7 @@ def _box_term(rows: Tensor, parts: Sequence[Tensor], inside: float) -> Tensor:
     return (apart - offset).relu() + inside * torch.minimum(apart, offset)
 
 
-TERMS: Final[Mapping[str, Term]] = MappingProxyType(
+TERMS: Final[Mapping[str, SumTerm]] = MappingProxyType(
     {
         "dot": lambda rows, parts, _: rows * parts[0],
         "l1": lambda rows, parts, _: (rows - parts[0]).abs(),

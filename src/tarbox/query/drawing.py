@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, DataRange, Direction, Entity, HasSelf, Not, Or, Query, own_slot
 from tarbox.query.ranges import write_range
-from tarbox.query.render import Naming, render
+from tarbox.query.render import NameWriter, render
 from tarbox.query.restrictions import Restriction, restriction, said_operands
 
 RADIUS: Final = 15
@@ -74,7 +74,7 @@ class _Node:
     children: tuple[_Node, ...]
 
 
-def draw(query: Query, naming: Naming, description: str = "", follow_theme: bool = True) -> str:
+def draw(query: Query, naming: NameWriter, description: str = "", follow_theme: bool = True) -> str:
     """The picture as one SVG element; `naming` gives each name as people read it.
 
     `description` is what a screen reader says; by default the query's text. Dark where the reader's screen is, if it is
@@ -108,7 +108,7 @@ def _place(query: Query, level: int, row: int) -> tuple[_Node, int]:
     return _Node(query, level, middle, tuple(placed)), max(taken, 1)
 
 
-def _columns(root: _Node, levels: int, naming: Naming) -> list[float]:
+def _columns(root: _Node, levels: int, naming: NameWriter) -> list[float]:
     """The x of each level, the answer's first: every gap fits its longest relation, the left its longest name."""
     gaps = [float(COLUMN_GAP)] * levels
     names = [0.0] * levels
@@ -125,7 +125,7 @@ def _columns(root: _Node, levels: int, naming: Naming) -> list[float]:
     return [right - offset for offset in offsets]
 
 
-def _edges(root: _Node, columns: Sequence[float], naming: Naming) -> list[str]:
+def _edges(root: _Node, columns: Sequence[float], naming: NameWriter) -> list[str]:
     drawn: list[str] = []
     for node in _all(root):
         for child in node.children:
@@ -154,7 +154,7 @@ def _line(start: tuple[float, float], end: tuple[float, float], node: _Node, sai
     return path + f'<path class="tb-arrow" d="{head}"/>'
 
 
-def _shapes(root: _Node, columns: Sequence[float], naming: Naming) -> list[str]:
+def _shapes(root: _Node, columns: Sequence[float], naming: NameWriter) -> list[str]:
     drawn: list[str] = []
     for node in _all(root):
         x, y = _point(node, columns)
@@ -195,14 +195,14 @@ def _point(node: _Node, columns: Sequence[float]) -> tuple[float, float]:
     return columns[node.level], MARGIN + RADIUS + RING + node.row * ROW
 
 
-def _name(leaf: Query, naming: Naming) -> str:
+def _name(leaf: Query, naming: NameWriter) -> str:
     if isinstance(leaf, DataRange):
         return _short(write_range(leaf))
     slot = own_slot(leaf)
     return "" if slot is None else _short(naming(slot.role, slot.name))
 
 
-def _relation(said: Restriction, naming: Naming) -> str:
+def _relation(said: Restriction, naming: NameWriter) -> str:
     relation = naming(Role.RELATION, said.relation)
     return relation if said.word == "some" else f"{relation} ({said.said})"
 

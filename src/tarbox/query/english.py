@@ -34,7 +34,7 @@ from tarbox.query.algebra import (
 from tarbox.query.names import ANYTHING, OWL_THING
 from tarbox.query.phrases import RelationPhrase
 from tarbox.query.ranges import say_range
-from tarbox.query.render import Naming, is_enumeration
+from tarbox.query.render import NameWriter, is_enumeration
 from tarbox.query.restrictions import restriction
 from tarbox.query.rewrites import plain
 from tarbox.query.words import article, is_plural
@@ -66,7 +66,7 @@ class _Clause:
         return f"{self.relative} {self.text}".lstrip()
 
 
-def describe(query: Query, naming: Naming) -> str:
+def describe(query: Query, naming: NameWriter) -> str:
     """One English phrase for the answers of a query; `naming` gives each name as people read it.
 
     >>> describe(Exists("uses", Direction.INVERSE, Entity("Google")), lambda role, name: name)
@@ -93,7 +93,7 @@ def say_each(concept: str) -> str:
 class _Speaker:
     """Says queries in simplified negation normal form."""
 
-    def __init__(self, naming: Naming) -> None:
+    def __init__(self, naming: NameWriter) -> None:
         self._naming = naming
 
     def phrase(self, query: Query, quantifier: _Quantifier) -> str:

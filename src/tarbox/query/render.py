@@ -24,7 +24,7 @@ from tarbox.query.algebra import (
 from tarbox.query.ranges import write_range
 from tarbox.query.restrictions import Restriction, restriction, said_operands
 
-Naming: TypeAlias = Callable[[Role, str], str]
+NameWriter: TypeAlias = Callable[[Role, str], str]
 
 
 def full_name(_role: Role, name: str) -> str:
@@ -33,7 +33,7 @@ def full_name(_role: Role, name: str) -> str:
     return name if bare else f"<{name}>"
 
 
-def render(query: Query, naming: Naming = full_name) -> str:
+def render(query: Query, naming: NameWriter = full_name) -> str:
     """The text of a query, on one line; `naming` writes the names.
 
     With full names ``parse(render(q)) == q`` for every query. Restrictions within others stand in parentheses, as
@@ -50,7 +50,7 @@ def is_enumeration(query: Query) -> bool:
     return isinstance(query, Or) and all(isinstance(operand, Entity) for operand in query.operands)
 
 
-def _text(node: Query, texts: list[str], naming: Naming) -> str:
+def _text(node: Query, texts: list[str], naming: NameWriter) -> str:
     said = restriction(node)
     if said is not None:
         return _restriction(said, texts[0], naming)
@@ -71,7 +71,7 @@ def _text(node: Query, texts: list[str], naming: Naming) -> str:
             assert_never(node)
 
 
-def _leaf(node: Entity | Concept | DataRange | HasSelf, naming: Naming) -> str:
+def _leaf(node: Entity | Concept | DataRange | HasSelf, naming: NameWriter) -> str:
     match node:
         case Entity(name):
             return f"{{{naming(Role.ENTITY, name)}}}"
@@ -83,7 +83,7 @@ def _leaf(node: Entity | Concept | DataRange | HasSelf, naming: Naming) -> str:
             return f"{naming(Role.RELATION, relation)} Self"
 
 
-def _restriction(said: Restriction, text: str, naming: Naming) -> str:
+def _restriction(said: Restriction, text: str, naming: NameWriter) -> str:
     inverse = "inverse " if said.direction is Direction.INVERSE else ""
     relation = inverse + naming(Role.RELATION, said.relation)
     if said.word == "some" and isinstance(said.operand, Entity):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, product
 from math import prod
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from tarbox.core.errors import QueryTooLarge
 from tarbox.query.algebra import (
@@ -35,7 +35,6 @@ from tarbox.query.render import render
 
 MAX_CLAUSES: Final = 1_000
 EVERY_ENTITY: Final = Concept(ANYTHING)
-_Clause: TypeAlias = tuple[Query, ...]
 
 
 def negation_normal_form(query: Query) -> Query:
@@ -136,7 +135,7 @@ def _without_absorbed(parts: Sequence[Query], dual: type[And] | type[Or]) -> lis
     return kept
 
 
-def _clauses(query: Query, positive: bool, limit: int) -> list[_Clause]:
+def _clauses(query: Query, positive: bool, limit: int) -> list[tuple[Query, ...]]:
     """The conjunctions whose union is the query, or its complement."""
     match query:
         case Entity() | Concept() | DataRange() | HasSelf() | AtLeast():

@@ -15,18 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, final
 
 from tarbox.core.errors import NotAnswerable, QuerySyntaxError, QueryTooLarge
-from tarbox.query.algebra import (
-    Concept,
-    Direction,
-    Entity,
-    Exists,
-    Not,
-    Query,
-    conjunction,
-    depth,
-    disjunction,
-    size,
-)
+from tarbox.query.algebra import Concept, Direction, Entity, Exists, Not, Query, conjunction, depth, disjunction, size
 from tarbox.query.manchester import DEFAULT_LIMITS, Limits
 from tarbox.query.names import ANYTHING, OWL_THING, RDF_TYPE, SUBCLASS_OF, WELL_KNOWN, quote
 from tarbox.query.sparql_conditions import OF_SOLUTIONS, conjuncts, write_condition

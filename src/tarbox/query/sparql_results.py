@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyoxigraph import QueryBoolean, QueryResultsFormat, QuerySolutions, QueryTriples, RdfFormat
     from pyoxigraph import Store as Engine
 
-Results: TypeAlias = "QuerySolutions | QueryBoolean | QueryTriples"
+SparqlResults: TypeAlias = "QuerySolutions | QueryBoolean | QueryTriples"
 ResultFormat: TypeAlias = "QueryResultsFormat | RdfFormat"
 
 ANY_MEDIA: Final = "*/*"
@@ -25,7 +25,7 @@ _RANGES: Final = {ANY_MEDIA: (0, 0), "application/*": (0, 1), "text/*": (2, 0)}
 _PLACE: Final = re.compile(r"error at (\d+):(\d+): ")
 
 
-def put_query(engine: Engine, text: str) -> Results:
+def put_query(engine: Engine, text: str) -> SparqlResults:
     """The results of any SPARQL 1.1 query; well-known prefixes need no declaration.
 
     Raises `QuerySyntaxError` for what is no query, and `QueryError` where the engine cannot go on.
@@ -38,7 +38,7 @@ def put_query(engine: Engine, text: str) -> Results:
         raise QueryError(f"the query cannot be answered: {error}") from error
 
 
-def write_results(results: Results, format: ResultFormat, most: int | None = None) -> bytes:
+def write_results(results: SparqlResults, format: ResultFormat, most: int | None = None) -> bytes:
     """The results in a format; raises `QueryTooLarge` beyond so many bytes."""
     sink = _Sink(most)
     try:
@@ -48,7 +48,7 @@ def write_results(results: Results, format: ResultFormat, most: int | None = Non
     return sink.getvalue()
 
 
-def is_graph(results: Results) -> bool:
+def is_graph(results: SparqlResults) -> bool:
     from pyoxigraph import QueryTriples
 
     return isinstance(results, QueryTriples)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from tarbox.core.ids import Role
 from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, Or, Query, depth, fold
-from tarbox.query.render import Naming, full_name, render
+from tarbox.query.render import NameWriter, full_name, render
 from tarbox.query.restrictions import restriction
 
 DEEPEST: Final = 40
@@ -14,7 +14,7 @@ DEEPEST: Final = 40
 Tree: TypeAlias = dict[str, Any]
 
 
-def query_tree(query: Query, write: Naming, show: Naming) -> Tree:
+def query_tree(query: Query, write: NameWriter, show: NameWriter) -> Tree:
     """Nodes of the kinds ``entity``, ``concept``, ``some``, ``and``, ``or``, ``not``; the rest are a ``text``.
 
     `write` names things as queries do, `show` as people do. A name's ``iri`` is what a query can always say.

@@ -19,7 +19,7 @@ from tarbox.query.algebra import And, Concept, Direction, Entity, Exists, Not, O
 from tarbox.query.english import describe
 from tarbox.query.names import ANYTHING
 from tarbox.query.phrases import RelationPhrase
-from tarbox.query.render import Naming
+from tarbox.query.render import NameWriter
 from tarbox.query.words import article
 
 Finding: TypeAlias = Callable[[Role, str], Iterable[str]]
@@ -53,7 +53,7 @@ class _Pattern:
     relative: bool = False
 
 
-def understand(text: str, find: Finding, relations: Iterable[str], show: Naming) -> Query | None:
+def understand(text: str, find: Finding, relations: Iterable[str], show: NameWriter) -> Query | None:
     """The query that `describe` says as this text; None where there is none that is covered.
 
     `relations` are all terms that may be meant, `show` gives each name as people read it.
@@ -62,7 +62,7 @@ def understand(text: str, find: Finding, relations: Iterable[str], show: Naming)
     >>> understand("everything that Google uses", find, ["uses"], lambda role, name: name)
     Exists(relation='uses', direction=<Direction.INVERSE: 'inverse'>, operand=Entity(name='Google'))
     """
-    reader = _Reader(text.strip(), find, [each for name in relations for each in _patterns(name, show)])
+    reader = _SentenceReader(text.strip(), find, [each for name in relations for each in _patterns(name, show)])
     said = " ".join(text.split()).casefold()
     if len(reader.words) > LONGEST_SENTENCE:
         return None
@@ -70,7 +70,7 @@ def understand(text: str, find: Finding, relations: Iterable[str], show: Naming)
     return next((query for query in whole if describe(query, show).casefold() == said), None)
 
 
-def _patterns(name: str, show: Naming) -> Iterator[_Pattern]:
+def _patterns(name: str, show: NameWriter) -> Iterator[_Pattern]:
     """All ways to say a relation, as `tarbox.query.english` says it."""
     phrase = RelationPhrase.of(show(Role.RELATION, name))
 
@@ -106,7 +106,7 @@ def _patterns(name: str, show: Naming) -> Iterator[_Pattern]:
 
 
 @final
-class _Reader:
+class _SentenceReader:
     """Reads a sentence from a place on, in every way; places are remembered."""
 
     def __init__(self, text: str, find: Finding, patterns: Sequence[_Pattern]) -> None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tarbox.core.errors import QuerySyntaxError, StoreMissing
 from tarbox.core.ids import Role
 from tarbox.execution.binding import VocabularyResolver, check_names
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Places
+from tarbox.kb.arrays import Doubles, Places
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts, Ids
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from tarbox.kb.store import Store
     from tarbox.service.explanations import Support
     from tarbox.service.search import SearchResult
-
-Floats = NDArray[np.float64]
 
 
 @final
@@ -183,9 +180,7 @@ class KnowledgeBase(QueryBuilder):
         """How much each thing is used: the assertions that name an entity, the entities that a concept describes
         (its instances under closure, where there are no annotation relations), the assertions of a relation."""
         facts = self.facts
-        ends = np.bincount(facts.heads, minlength=len(self.entities)) + np.bincount(
-            facts.tails, minlength=len(self.entities)
-        )
+        ends = np.bincount(np.append(facts.heads, facts.tails), minlength=len(self.entities))
         relations = np.bincount(facts.relations, minlength=len(self.relations))
         return {Role.ENTITY: ends, Role.CONCEPT: self.closures[1].entities_of.sizes(), Role.RELATION: relations}
 
@@ -349,7 +344,7 @@ class KnowledgeBase(QueryBuilder):
         return {name: to_frame(table) for name, table in self.to_arrow().items()}
 
     @cached_property
-    def specificity(self) -> Floats:
+    def specificity(self) -> Doubles:
         """[C] of each concept, as answers have it."""
         return self.index.descriptions.specificity()
 

@@ -24,7 +24,7 @@ from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
-from tarbox.training.events import Validated
+from tarbox.training.events import MemoryPlanned, Validated
 from tarbox.training.failures import StopSignals, interrupted, require_memory
 from tarbox.training.hardware import Hardware
 from tarbox.training.loop import ALL_EPOCHS, Fit, Observers, Trainer, build_engine
@@ -108,6 +108,7 @@ class TrainingContext:
         of_machine, of_device = self.hardware.memory_left()
         require_memory(host, of_machine, "of the machine's memory", advice)
         require_memory(device, of_device, f"of the memory of {self.hardware.device}", advice)
+        self._observers.report.tell(MemoryPlanned(host, device))
 
     def finish(self, scorer: Callable[[], Scorer] | None) -> State:
         """Where training ended. A model that was put together from parts is validated now, once; None is one that had

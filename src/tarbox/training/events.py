@@ -112,7 +112,16 @@ class Estimated:
     device_bytes: int
 
 
-Event = Started | Ticked | EpochEnded | Validated | Finished | PartBegan | PartProgressed | Estimated
+@final
+@dataclass(frozen=True, slots=True)
+class MemoryPlanned:
+    """Before training begins: about how many more bytes it takes, of the machine and of its device."""
+
+    host_bytes: int
+    device_bytes: int
+
+
+Event = MemoryPlanned | Started | Ticked | EpochEnded | Validated | Finished | PartBegan | PartProgressed | Estimated
 Listener = Callable[[Event], None]
 
 _NAMES: Final[Mapping[type[Any], str]] = {EpochEnded: "epoch", Validated: "validation", Finished: "end"}

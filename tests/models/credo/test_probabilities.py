@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from uncertain import Maker, World
 
 from tarbox.execution.exact import answer_query
-from tarbox.execution.rows import directed, encode
+from tarbox.execution.rows import encode
 from tarbox.models.credo.kernels import project
 from tarbox.query.algebra import And, AtLeast, Concept, Direction, Entity, Exists, Not, Or, Query, fold, lift, slots
 from tarbox.query.names import ANYTHING
@@ -375,36 +375,6 @@ def test_project_agrees_with_plain_python(seed: int) -> None:
                 if relation == way // 2 and ends[1] == far:
                     proofs.append(float(sets[row, ends[0]]) * degree)
             assert out[row, far] == pytest.approx(1 - np.prod([1 - proof for proof in proofs]), abs=3e-6)
-
-
-# Facts
-
-
-@many
-@given(seeds)
-def test_the_probability_of_a_link(seed: int) -> None:
-    world = Maker(seed).world()
-    links = world.all_links()
-    for relation, head, tail in product(range(3), range(7), range(7)):
-        wanted = pytest.approx(links.get((relation, head, tail), 0.0))
-        held = world.probabilities
-        assert held.link(directed(relation, Direction.FORWARD), tail, head) == wanted
-        assert held.link(directed(relation, Direction.INVERSE), head, tail) == wanted
-
-
-@many
-@given(seeds)
-def test_typings_are_closed_under_subsumption(seed: int) -> None:
-    """No concept of an entity is below one of its sub-concepts; what is known has 1."""
-    world = Maker(seed, concepts=6).world()
-    wanted = world.all_typings()
-    for entity, concept in product(range(7), range(6)):
-        found = world.probabilities.concepts.value(entity, concept)
-        assert found == pytest.approx(wanted.get((entity, concept), 0.0))
-        members = dict(zip(*map(list, world.probabilities.members(concept)), strict=True))
-        assert found == members.get(entity, 0.0)
-        for above in world.above(concept):
-            assert found <= world.probabilities.concepts.value(entity, above)
 
 
 def test_everything_is_the_set_of_all() -> None:

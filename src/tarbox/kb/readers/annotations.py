@@ -32,7 +32,7 @@ OF_DISEASE: Final = "inheritance or onset in the row of a gene (its disease has 
 ELSEWHERE: Final = "related to something that is no gene of the file"
 ITSELF: Final = "gene related to itself"
 
-Attributes = Sequence[tuple[str, str]]
+RowAttributes = Sequence[tuple[str, str]]
 """(name, value) of what an assertion's row says beside it."""
 
 
@@ -81,7 +81,7 @@ class _Names:
                 findings.add(iri, SYNONYM, literal(synonym))
 
     def relate(
-        self, subject: str, relation: FileRelation, object: str, findings: Findings, said: Attributes = ()
+        self, subject: str, relation: FileRelation, object: str, findings: Findings, said: RowAttributes = ()
     ) -> None:
         """An assertion, both ways where the relation is symmetric; at its first use the relation is introduced."""
         if relation.iri not in self.known:
@@ -128,7 +128,7 @@ def _cells(raw: bytes, width: int) -> list[str]:
     return cells
 
 
-def _given(name: str, values: str, separator: str = "|") -> Attributes:
+def _given(name: str, values: str, separator: str = "|") -> RowAttributes:
     return [(name, value.strip()) for value in values.split(separator) if value.strip() not in _NONE]
 
 
@@ -147,7 +147,7 @@ class _Annotations:
 
     names: _Names
     genes: dict[str, str] = field(default_factory=dict)
-    related: list[tuple[str, FileRelation, str, Attributes]] = field(default_factory=list)
+    related: list[tuple[str, FileRelation, str, RowAttributes]] = field(default_factory=list)
 
     def take(self, row: list[str], findings: Findings) -> None:
         database, id, symbol, qualifier, term, references, evidence, partners, aspect, name, synonyms = row[:11]
@@ -190,7 +190,7 @@ class _Annotations:
         return findings.piece()
 
 
-def _frequency(text: str) -> Attributes:
+def _frequency(text: str) -> RowAttributes:
     return _given("frequency", biology.FREQUENCIES.get(text, text), "\t")
 
 

@@ -22,7 +22,7 @@ _MOST: Final = 20_000
 
 Goal = tuple[int, ...]
 """A fact in numbers: (role, x, y), the role forwards; or (x, concept)."""
-Step = tuple[int, tuple[Goal, ...]]
+RuleStep = tuple[int, tuple[Goal, ...]]
 """The place of an axiom, or one of the following, and the premises."""
 ASSERTED, SUBSUMED = -1, -2
 
@@ -63,8 +63,8 @@ class Deriver:
 
     def _derive(self, root: Goal) -> Derivation | None:
         """Backwards over all ways in which each fact could follow, until the root does from asserted facts."""
-        ways: dict[Goal, list[Step]] = {}
-        proven: dict[Goal, Step] = {}
+        ways: dict[Goal, list[RuleStep]] = {}
+        proven: dict[Goal, RuleStep] = {}
         level = [root]
         while level and root not in proven:
             for goal in level:
@@ -75,7 +75,7 @@ class Deriver:
             level = list({p: None for goal in level for _, ps in ways[goal] for p in ps if p not in ways})
         return self._tree(root, proven) if root in proven else None
 
-    def _tree(self, goal: Goal, proven: dict[Goal, Step]) -> Derivation:
+    def _tree(self, goal: Goal, proven: dict[Goal, RuleStep]) -> Derivation:
         axiom, premises = proven[goal]
         inner: tuple[Derivation, ...] = ()
         for premise in premises:
@@ -95,10 +95,10 @@ class Deriver:
         role, x, y = goal
         return ("ObjectPropertyAssertion", rules.relations.term(role // 2), *map(rules.entities.term, (x, y)))
 
-    def _ways(self, goal: Goal) -> Iterator[Step]:
+    def _ways(self, goal: Goal) -> Iterator[RuleStep]:
         yield from self._ways_of_type(*goal) if len(goal) == 2 else self._ways_of_edge(*goal)
 
-    def _ways_of_edge(self, role: int, x: int, y: int) -> Iterator[Step]:
+    def _ways_of_edge(self, role: int, x: int, y: int) -> Iterator[RuleStep]:
         facts, tails = self._asserted, self._alike(y)
         for head in self._alike(x):
             own = slice(*np.searchsorted(facts.heads, [head, head + 1]))
@@ -116,7 +116,7 @@ class Deriver:
                         yield axiom, (_forward(first, start, between), _forward(second, between, end))
         yield from self._ways_by_members(role, x, y)
 
-    def _ways_by_members(self, role: int, x: int, y: int) -> Iterator[Step]:
+    def _ways_by_members(self, role: int, x: int, y: int) -> Iterator[RuleStep]:
         for concept, own, value, axiom in self._table[RuleForm.VALUE].tolist():
             for start, end in [(x, y)] if own == role else [(y, x)] if own ^ 1 == role else []:
                 if self._saturation.same[value] == end and self._is(start, concept):
@@ -125,7 +125,7 @@ class Deriver:
             if x == y and own >> 1 == role >> 1 and self._is(x, concept):
                 yield axiom, self._member(x, concept)
 
-    def _ways_of_type(self, x: int, concept: int) -> Iterator[Step]:
+    def _ways_of_type(self, x: int, concept: int) -> Iterator[RuleStep]:
         facts = self._asserted
         if concept in self._told(x):
             yield ASSERTED, ()
@@ -140,7 +140,7 @@ class Deriver:
                 yield SUBSUMED, ((x, lower),)
         yield from self._ways_by_definition(x, concept)
 
-    def _ways_by_definition(self, x: int, concept: int) -> Iterator[Step]:
+    def _ways_by_definition(self, x: int, concept: int) -> Iterator[RuleStep]:
         for one, other, whole, axiom in self._table[RuleForm.BOTH].tolist():
             if whole == concept and self._is(x, one) and self._is(x, other):
                 yield axiom, ((x, one), (x, other))
@@ -193,7 +193,7 @@ def _forward(role: int, x: int, y: int) -> Goal:
     return (role ^ 1, y, x) if role & 1 else (role, x, y)
 
 
-def _prove(ways: dict[Goal, list[Step]], proven: dict[Goal, Step]) -> None:
+def _prove(ways: dict[Goal, list[RuleStep]], proven: dict[Goal, RuleStep]) -> None:
     """Mark what follows from asserted facts by the ways seen so far; a premise is proven before what needs it."""
     grown = True
     while grown:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tarbox.core.errors import TarboxError
 from tarbox.kb.arrays import Flags, Keys, Places
@@ -24,8 +23,6 @@ _ROWS: Final = 1 << 20
 """How many new facts are joined at a time, and how many results of a join are held at a time."""
 MOST_FACTS: Final = 200_000_000
 """More facts than this are not inferred: the relation that makes them is not what its axiom says."""
-
-Table = NDArray[np.int64]
 
 
 @final
@@ -266,14 +263,14 @@ def literal_count(facts: Facts) -> int:
     return low
 
 
-def _upward(inclusions: Table, roles: int) -> Rows:
+def _upward(inclusions: Places, roles: int) -> Rows:
     """For each role those above it, itself among them; an inclusion holds backwards too."""
     lower = np.concatenate([inclusions[:, 0], inclusions[:, 0] ^ 1]).astype(np.int32)
     upper = np.concatenate([inclusions[:, 1], inclusions[:, 1] ^ 1]).astype(np.int32)
     return Hierarchy.of(lower, upper, roles).ancestors
 
 
-def _both_ways(chains: Table) -> Table:
+def _both_ways(chains: Places) -> Places:
     """r after s within t is also s backwards after r backwards within t backwards: one join does for both."""
     back = np.stack([chains[:, 1] ^ 1, chains[:, 0] ^ 1, chains[:, 2] ^ 1, chains[:, 3]], axis=1)
     return np.concatenate([chains, back])

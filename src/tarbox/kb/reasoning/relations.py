@@ -10,7 +10,7 @@ from tarbox.kb.namespaces import Declaration
 from tarbox.kb.reasoning.classification import PROBE, Taxonomy, classify
 from tarbox.kb.reasoning.desugaring import BOTTOM_ROLES, TOP_ROLES, Term, desugar, some
 
-Role = tuple[str, bool]
+DirectedProperty = tuple[str, bool]
 
 
 def classify_relations(axioms: Sequence[Axiom]) -> Taxonomy:
@@ -46,9 +46,9 @@ class RoleInclusions:
     """Which relation is within which, by what the axioms state; a role is a name and whether it is meant backwards."""
 
     def __init__(self, axioms: Iterable[Axiom]) -> None:
-        self._pairs: set[tuple[Role, Role]] = set()
-        self._chains: list[tuple[list[Role], Role]] = []
-        self._reflexive: set[Role] = set()
+        self._pairs: set[tuple[DirectedProperty, DirectedProperty]] = set()
+        self._chains: list[tuple[list[DirectedProperty], DirectedProperty]] = []
+        self._reflexive: set[DirectedProperty] = set()
         self.names: dict[str, None] = {}
         for axiom in axioms:
             if axiom[0] == "Declaration":
@@ -81,7 +81,7 @@ class RoleInclusions:
     def closure(self) -> set[tuple[str, str]]:
         """All (lower, upper) between names, without those of a name with itself."""
         both = self._pairs | {((a, not x), (b, not y)) for (a, x), (b, y) in self._pairs}
-        above: dict[Role, set[Role]] = {}
+        above: dict[DirectedProperty, set[DirectedProperty]] = {}
         for lower, upper in both:
             above.setdefault(lower, set()).add(upper)
         found: set[tuple[str, str]] = set()
@@ -95,7 +95,7 @@ class RoleInclusions:
         return found
 
 
-def _role(term: Term) -> Role:
+def _role(term: Term) -> DirectedProperty:
     if isinstance(term, tuple):
         name, backwards = _role(term[1])
         return name, not backwards

@@ -139,6 +139,11 @@ class Scope:
         return found
 
 
+def most_candidates(assertions: int) -> int:
+    """Of one question, where there are so many facts."""
+    return int(np.clip(_ALL // max(2 * assertions, 1), 4, _MOST))
+
+
 @torch.no_grad()
 def candidate_links(
     predictor: Complex,
@@ -150,7 +155,7 @@ def candidate_links(
     """Of each relation, by `TripleKeys` over the entities; about this share of them, always the same. The totals of the
     softmaxes are added to `totals`, as `Totals.of` reads them."""
     codec = TripleKeys(max(evidence.sizes.entities, 1))
-    most = int(np.clip(_ALL // max(2 * len(evidence.facts.heads), 1), 4, _MOST))
+    most = most_candidates(len(evidence.facts.heads))
     for relation in range(evidence.sizes.relations):
         likely = evidence.signatures.relation(2 * relation), evidence.signatures.relation(2 * relation + 1)
         found: list[Keys] = [np.empty(0, np.int64)]

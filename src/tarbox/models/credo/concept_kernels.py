@@ -17,11 +17,11 @@ from tarbox.models.credo.kernels import _compiled, _find
 @_compiled
 def _join_typings(typings: Any, entity: int, strength: float, absent: Any, met: Any) -> None:
     """Join the concepts of an entity that a proof of some strength leads to into [C] the probability that nothing leads
-    to each, and mark them as met."""
+    to each, and mark the eights of concepts that are met."""
     offsets, concepts, values = typings
     for place in range(offsets[entity], offsets[entity + 1]):
         concept, chance = concepts[place], strength * values[place]
-        met[concept] = 1
+        met[concept >> 3] = 1
         if chance >= 1.0:
             absent[concept] = 0.0
         elif absent[concept] > 0:
@@ -35,7 +35,7 @@ def describe(links: Any, ways: Any, typings: Any, block: Any, limits: Any) -> An
     probability kept. A proof that is certain makes 1, others make less."""
     starts, near, far, degrees = links
     width, least = limits
-    absent, met = np.ones(width, np.float64), np.zeros(-(-width // 8) * 8, np.uint8)
+    absent, met = np.ones(-(-width // 8) * 8, np.float64), np.zeros(-(-width // 64) * 8, np.uint8)
     words = met.view(np.uint64)
     sizes = np.zeros(block[1] - block[0], np.int64)
     found, likely = np.empty(width, np.int32), np.empty(width, np.float32)
@@ -51,15 +51,15 @@ def describe(links: Any, ways: Any, typings: Any, block: Any, limits: Any) -> An
             found = np.concatenate((found, np.empty(len(found) + width, np.int32)))
             likely = np.concatenate((likely, np.empty(len(likely) + width, np.float32)))
         before = filled
-        for word in range(len(words)):  # eight concepts at a time, since most are not met
-            if words[word]:
-                words[word] = 0
-                for concept in range(8 * word, min(8 * word + 8, width)):
+        for word in range(len(words)):  # eight times eight concepts at a time, since most are not met
+            for eight in range(8 * word, 8 * word + 8 if words[word] else 0):
+                for concept in range(8 * eight, 8 * eight + 8 if met[eight] else 0):
                     if 1.0 - absent[concept] >= least:
                         found[filled] = concept
                         likely[filled] = 1.0 if absent[concept] == 0 else min(1.0 - absent[concept], 0.9999999)
                         filled += 1
                     absent[concept] = 1.0
+            words[word] = 0
         sizes[entity - block[0]] = filled - before
     return sizes, found[:filled].copy(), likely[:filled].copy()
 

@@ -117,6 +117,11 @@ class HeldOut:
         return pair_keys(typed, types, len(self.whole.vocabulary.concepts))
 
 
+def sampled_share(true: int) -> float:
+    """The share of the candidates that calibration is fitted to, where so many facts are true."""
+    return min(1.0, _SAMPLES / (16.0 * max(true, 1)))
+
+
 def fit_calibration(
     predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
 ) -> tuple[FactCalibration, FactProbabilities]:
@@ -126,7 +131,7 @@ def fit_calibration(
         (candidate_links, facts.true_links(), len(LINK_FEATURES), (sizes.relations, sizes.entities**2)),
         (candidate_typings, facts.true_typings(), len(TYPING_FEATURES), (0, _ALL_KEYS)),
     ):
-        share = min(1.0, _SAMPLES / (16.0 * max(len(true), 1)))
+        share = sampled_share(len(true))
         sample = [(np.empty(0, np.int64), np.empty((0, width), np.float32)), *make(predictor, evidence, share)]
         keys, features = (np.concatenate([part[place] for part in sample]) for place in (0, 1))
         del sample

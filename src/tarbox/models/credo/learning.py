@@ -17,6 +17,7 @@ from tarbox.kb.splits import hold_out
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
+from tarbox.models.credo.memory import MemoryNeeded, TrainingSize
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
@@ -50,6 +51,9 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     The link predictor goes on in two ways that differ in nothing but the held-out facts: what is fitted to the one
     holds for the other.
     """
+    needed = MemoryNeeded.of(config, TrainingSize.of(data.facts), context.batches)
+    host, device = needed.split(context.device.type == "cuda")
+    context.require_memory(host, device, needed.advice(config, context.batches))
     context.plan(PLAN)
     parts = iter(PLAN)
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))

@@ -173,7 +173,7 @@ def fit_network(
     share = float(true.mean()) if true.size else 0.0
     device, on_gpu = fitting.device, fitting.device.type == "cuda"
     mean, deviation = _moments(features.reshape(-1, features.shape[-1]))
-    inputs = ((torch.from_numpy(features) - torch.from_numpy(mean)) / torch.from_numpy(deviation)).to(device)
+    inputs = (torch.from_numpy(features) - torch.from_numpy(mean)).div_(torch.from_numpy(deviation)).to(device)
     units = fitting.units if int(true.sum()) >= _POSITIVES else 0
     network = _build(inputs.shape[-1], units, share, fitting.seed).to(device)
     random = torch.Generator(device).manual_seed(fitting.seed)
