@@ -23,6 +23,8 @@ import torch
 from tarbox.core.errors import TarboxError
 from tarbox.training.memory import in_words
 
+_SURELY: Final = 1.5
+"""What is estimated to take this many times the memory that is left is refused."""
 _DISK: Final = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up"}
 _CPU_MEMORY: Final = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "std::bad_alloc")
 
@@ -65,10 +67,11 @@ def out_of_memory(run: Path, smaller: str) -> TrainingError:
 
 
 def require_memory(wanted: int, left: int | None, where: str, advice: str) -> None:
-    """Refuse what wants more bytes than are left (None: not known)."""
-    if left is not None and wanted > left:
+    """Refuse what wants far more bytes than are left (None: not known): what is wanted is an estimate, and whoever runs
+    out of memory on the way is told so then."""
+    if left is not None and wanted > _SURELY * left:
         raise MemoryShortage(
-            f"this training wants {in_words(wanted)} more {where}, and {in_words(left)} are left. {advice}"
+            f"this training wants about {in_words(wanted)} more {where}, and {in_words(left)} are left. {advice}"
         )
 
 

@@ -40,13 +40,13 @@ def test_what_cannot_fit_is_refused_before_it_begins(
     few_steps(monkeypatch.setattr)
     write_store(tmp_path / "kb", Maker(0, entities=30, concepts=8).world(uncertain=False, dense=1.0).facts)
     told: list[Event] = []
-    monkeypatch.setattr(hardware, "available", lambda: 150_000_000)
-    wanted = r"wants 0\.2 GB more of the machine's memory, and 0\.1 GB are left\. .* --set batches\.size=32\."
+    monkeypatch.setattr(hardware, "available", lambda: 100_000_000)
+    wanted = r"wants about 0\.2 GB more of the machine's memory, and 0\.1 GB are left\. .* --set batches\.size=32\."
     with pytest.raises(MemoryShortage, match=wanted):
         start(tmp_path / "kb", tmp_path / "run", quick_settings(), Listeners([told.append]))
     assert told == []
     assert not (tmp_path / "run").exists()
-    monkeypatch.setattr(hardware, "available", lambda: 300_000_000)
+    monkeypatch.setattr(hardware, "available", lambda: 200_000_000)
     with ProgressLine() as line:
         start(tmp_path / "kb", tmp_path / "run", quick_settings(), Listeners([told.append, ProgressPrinter(line)]))
     assert isinstance(told[0], MemoryPlanned)
