@@ -19,7 +19,7 @@ from tarbox.core.config import read_config
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Role
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Flags, Ids, Keys
+from tarbox.kb.arrays import Flags, Floats, Ids, Keys
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
@@ -31,6 +31,7 @@ from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.folding import Folding, Unseen
 from tarbox.models.credo.holdout import Predicted
 from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.network import CERTAIN
 from tarbox.models.credo.predictor import (
     MEASURED,
     FittedPredictor,
@@ -47,6 +48,8 @@ _CPU: Final = torch.device("cpu")
 _ROLES: Final = (Role.ENTITY, Role.CONCEPT, Role.RELATION)
 _FORGOTTEN: Final = 100
 """The most facts of an entity that is folded in anew because it lost one: of more, one leaves little trace."""
+_MOST_MISSING: Final = 0.5
+"""The greatest share of their facts that new entities are taken to lack."""
 _MEASURED_AT: Final = 0.67
 """The share of the folding after which they are."""
 
@@ -182,6 +185,7 @@ def follow(
     links = fitted.calibration.links
     calibration = replace(fitted.calibration, links=replace(links, effects=_take(links.effects, names.relations)))
     predicted = calibration.predict(predictor.eval(), evidence, scope)
+    predicted = _presume_missing(predicted, facts, given.entities < 0, config.held_out)
     probabilities = _join(model.probabilities, predicted, facts, names, scope)
     index = Index.of(facts)
     found = Credo.of(index, probabilities, _match_sets(model.features.sets, names), model.ranking)
@@ -243,6 +247,25 @@ def _scope(totals: Totals, facts: Facts, names: MatchedNames, changes: Changes) 
     typed[facts.typed[changes.typings]] = True
     moved = Totals(keys[order], totals.values[there][order])
     return Scope(new, distinct(asked[np.append(between, between)]), moved, typed)
+
+
+def _presume_missing(predicted: Predicted, facts: Facts, new: Flags, held_out: float) -> Predicted:
+    """A probability is that of a fact where facts are missing at the rate of the hold-out. New entities that have fewer
+    facts than others lack more of them: the odds of what they may have grow as what is missing does."""
+    width, concepts = max(len(new), 1), max(len(facts.vocabulary.concepts), 1)
+
+    def shifted(degrees: Floats, chosen: Flags, ends: Ids) -> Floats:
+        owned = np.bincount(ends, minlength=len(new))
+        share = owned[new].mean() / max(owned[~new].mean(), 1e-9) if new.any() and not new.all() else 1.0
+        missing = np.clip(1 - share * (1 - held_out), held_out, max(held_out, _MOST_MISSING))
+        odds = missing / held_out * degrees / (1 - degrees)
+        return np.where(chosen, np.minimum(odds / (1 + odds), CERTAIN), degrees).astype(np.float32)
+
+    (keys, links), (pairs, typings) = predicted.links, predicted.typings
+    _, head, tail = TripleKeys(width).decode(keys)
+    links = shifted(links, new[head] | new[tail], np.append(facts.heads, facts.tails))
+    typings = shifted(typings, new[pairs // concepts], facts.typed)
+    return Predicted((keys, links), (pairs, typings), predicted.totals)
 
 
 def _join(
