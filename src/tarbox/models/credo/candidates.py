@@ -40,8 +40,9 @@ _CELLS: Final = {"cpu": 1 << 35, "cuda": 1 << 39}
 """Scores that are computed for all questions together, about: with more, only so many nodes are scored for each as that
 allows, but at least `_POOL`, namely those that the relation leads to most often."""
 _MOST: Final = 64
+_FEWEST: Final = 4
 _ALL: Final = 1 << 26
-"""At most `_MOST` candidates of one question, and about `_ALL` of all."""
+"""At most `_MOST` candidates of one question, and about `_ALL` of all; of a part of the entities, its share of them."""
 _KNOWN: Final = -1e9
 _SCORES: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
 """Scores held at a time, by each thread."""
@@ -141,7 +142,7 @@ class Scope:
 
 def most_candidates(assertions: int) -> int:
     """Of one question, where there are so many facts."""
-    return int(np.clip(_ALL // max(2 * assertions, 1), 4, _MOST))
+    return int(np.clip(_ALL // max(2 * assertions, 1), _FEWEST, _MOST))
 
 
 @torch.no_grad()
@@ -202,7 +203,7 @@ def _ask(
         if np.isnan(sums[entities[0]]):
             total = torch.logsumexp(scores, 1)
             sums[entities] = total.cpu().numpy()
-        row, column = _strongest(scores, total, most)
+        row, column = _strongest(scores, total, max(_FEWEST, -(-most * len(pool) // width)))
         return entities[row].astype(np.int64), pool.names(column)
 
     found = [(np.empty(0, np.int64), np.empty(0, np.int64))]

@@ -22,7 +22,7 @@ from tarbox.models.learning.batches import BatchConfig, Portions
 from tarbox.models.learning.negatives import NegativesConfig, Sampler
 from tarbox.models.links import link_sources
 
-EPOCHS: Final = 12
+EPOCHS: Final = 8
 """Over the links that touch a new name, at least."""
 _BATCH: Final = 1024
 _STEPS: Final = 60
