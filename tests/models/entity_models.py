@@ -19,6 +19,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "q2b": {"dimension": 5},
     "beta": {"dimension": 5, "hidden": 6},
     "fuzzqe": {"dimension": 5, "bases": 2},
+    "cone": {"dimension": 5, "hidden": 6, "dropout": 0.0},
 }
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {name: (name, given) for name, given in SMALL.items()} | {
     "beta of one layer": ("beta", {"dimension": 5, "hidden": 6, "layers": 1}),

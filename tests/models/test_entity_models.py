@@ -123,6 +123,8 @@ def test_a_concept_has_to_become_a_node_first(variant: str) -> None:
         ("q2b", {"dimension": 0}, "must be greater than 0"),
         ("beta", {"start": "zero"}, "start = 'zero': choose one of random, identity"),
         ("beta", {"hidden": 0}, "hidden = 0: it must be greater than 0"),
+        ("cone", {"inside": 1.0}, "inside = 1.0: it must be at least 0 and below 1"),
+        ("cone", {"dropout": -0.1}, "dropout = -0.1: it must be"),
         ("fuzzqe", {"t_norm": "min"}, "t_norm = 'min': choose one of product"),
         ("fuzzqe", {"norm": 3}, "norm = 3: choose one of 1, 2"),
         ("fuzzqe", {"bases": 0}, "bases = 0: it must be greater than 0"),

@@ -68,6 +68,7 @@ def untrained_qto(facts: Facts) -> Scorer:
 
 UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {
     "beta": untrained("beta", dimension=6, hidden=8),
+    "cone": untrained("cone", dimension=6, hidden=8),
     "counting": Counting.from_facts,
     "cqd": untrained("cqd", rank=6, beam=4),
     "credo": predicting,
@@ -209,7 +210,7 @@ def test_an_empty_batch(model: Scorer, level: Level) -> None:
 def test_an_unknown_model_is_said_with_its_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"no model 'countin'\. Did you mean 'counting'"):
         find_model("countin")
-    with pytest.raises(ConfigError, match="There are: beta, counting"):
+    with pytest.raises(ConfigError, match="There are: beta, cone, counting"):
         find_model("xyz")
 
 

@@ -121,14 +121,14 @@ class SlowAlgebra(SixNodes):
 
 @pytest.mark.parametrize("name", [*SHAPES, *MORE_SHAPES])
 @pytest.mark.parametrize("block", [1 << 26, 40])
-def test_every_query_against_whole_matrices(
-    model: Qto, name: str, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_query_against_whole_matrices(model: Qto, name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At both levels, and however few rows are made at a time."""
     monkeypatch.setattr(qto, "_SCORES_AT_A_TIME", block)
     shape = {**SHAPES, **MORE_SHAPES}[name]
     limits = {"entity": ENTITIES, "concept": CONCEPTS, "relation": 2 * RELATIONS}
-    ids = np.random.default_rng(3).integers(0, [limits[slot.role.value] for slot in slots(shape)], (8, len(slots(shape))))
+    ids = np.random.default_rng(3).integers(
+        0, [limits[slot.role.value] for slot in slots(shape)], (8, len(slots(shape)))
+    )
     entities, concepts = (model.score(shape, ids, level).numpy() for level in (Level.ENTITY, Level.CONCEPT))
     matrices = Matrices.of(model)
     for row, own in enumerate(ids.tolist()):

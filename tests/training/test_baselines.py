@@ -35,6 +35,7 @@ BASELINES = {
     "q2b": {"dimension": 16},
     "beta": {"dimension": 8, "hidden": 32, "margin": 12.0},
     "fuzzqe": {"dimension": 24, "bases": 4},
+    "cone": {"dimension": 48, "hidden": 96, "dropout": 0.0},
 }
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 NEGATED = "(inverse investigates value GeoffreyHinton) and not (inverse uses value Google)"
@@ -47,7 +48,11 @@ def small(name: str, **tables: object) -> Settings:
         "model": BASELINES[name],
         "negatives": {"count": 8, "rounds": 3},
         "batches": {"size": 1024},
-        "optimizer": {"rate": 0.03, "tables": 1.0, "weight_decay": 0.05 if name == "fuzzqe" else 0.0},
+        "optimizer": {
+            "rate": 0.01 if name == "cone" else 0.03,
+            "tables": 1.0,
+            "weight_decay": 0.05 if name == "fuzzqe" else 0.0,
+        },
         "stopping": {"epochs": 3},
         "validation": {"every": 3},
         "hardware": {"precision": "float32"},  # what bfloat16 makes of a product depends on the processor

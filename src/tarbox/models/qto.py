@@ -126,7 +126,8 @@ class Qto(LinkModel):
         relations, near, far = (np.concatenate(column).astype(np.int64) for column in zip(*known, strict=True))
         rows = relations * places.nodes + near
         order = np.argsort(rows, kind="stable")
-        self.known_from, self.known_to = (on_device(one[order], self.links.nodes.device) for one in (rows, far))
+        device = self.links.nodes.device
+        self.known_from, self.known_to = (torch.from_numpy(one[order]).to(device) for one in (rows, far))
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] degrees, a block of queries at a time."""

@@ -20,6 +20,7 @@ ModelClass: TypeAlias = "type[Learner]"
 MODELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "beta": "tarbox.models.beta:Beta",
+        "cone": "tarbox.models.cone:Cone",
         "counting": "tarbox.models.counting:Counting",
         "cqd": "tarbox.models.cqd:Cqd",
         "credo": "tarbox.models.credo.model:Credo",
