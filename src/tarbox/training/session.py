@@ -77,7 +77,7 @@ class TrainingSource:
 
         if benchmark is None:
             return TrainingData(facts, queries=sample, axioms=axioms)
-        own = {split: partial(benchmark.table, split) for split in benchmark.splits}
+        own = {split: partial(benchmark.table, split) for split in benchmark.filled}
         valid = own["valid"]() if "valid" in own else None
         return TrainingData(facts, valid, benchmark.excluded(), own.get("train", sample), axioms)
 
