@@ -1,9 +1,12 @@
 """What `tarbox compare` does, without the libraries of the command line: one table of models on one benchmark.
 
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/yago4 --models gqe,q2b,beta,fuzzqe --minutes 0.5 --parallel 4
+    PYTHONPATH=src python3 benchmarks/comparing.py scratch/q2b --split test --published fb15k-237-q2b \
+        --models counting,gqe,q2b,beta,fuzzqe,cqd,qto,credo
 
 Every model trains for `--minutes` of the clock, beside `--parallel - 1` others, and is ranked as it is then: nothing is
-selected on the queries of the table. $OUT gets results.json.
+selected on the queries of the table. A benchmark without training queries has them sampled from its facts; that takes
+a while before the clock starts. $OUT gets results.json.
 """
 
 from __future__ import annotations
@@ -40,18 +43,24 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--split", default="valid")
+    parser.add_argument("--templates", default="", help="names, separated by commas; all of them unless given")
+    parser.add_argument("--queries", type=int, default=0, help="at most so many of each template and level (0: all)")
+    parser.add_argument("--published", default="auto", help="a dataset of evaluation/published.toml, auto or none")
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
     options = parser.parse_args()
-    limits = (f"stopping.minutes={options.minutes}", "stopping.epochs=100000", "validation.every=100000")
+    never = ("stopping.epochs=100000", "validation.every=100000", "validation.queries=1")
+    limits = (f"stopping.minutes={options.minutes}", *never)
     named = choose_models(options.models.split(","), Overrides((), (), (*limits, *options.set), None))
     named = [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
     benchmark = open_benchmark(options.benchmark)
     with tempfile.TemporaryDirectory() as scratch:
         plan = make_plan(Path(scratch), benchmark, named, options.parallel)
         failures = train_beside(plan.jobs(), say, options.parallel)
-        published = choose_published("auto", benchmark)
-        comparison = Evaluation(plan, Selection(options.split, (), 0), None, say).compare(failures, published)
+        published = choose_published(options.published, benchmark)
+        templates = tuple(filter(None, options.templates.split(",")))
+        selection = Selection(options.split, templates, options.queries)
+        comparison = Evaluation(plan, selection, None, say).compare(failures, published)
     if out := os.environ.get("OUT"):
         Path(out, "results.json").write_text(json.dumps(comparison.json(), indent=1), encoding="utf-8")
     print(title_of(comparison))

@@ -20,6 +20,7 @@ from tarbox.models.credo.concepts import CONCEPT_FEATURES, SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Network
 from tarbox.models.credo.probabilities import FactProbabilities
+from tarbox.models.qto import Qto, QtoConfig
 from tarbox.models.registry import MODELS, find_model
 from tarbox.models.saved import build_model, sizes_of
 from tarbox.models.scorer import Scorer
@@ -59,6 +60,12 @@ def predicting(facts: Facts) -> Scorer:
     return Credo.of(index, FactProbabilities.of(facts, sizes, *found), SetModel.of(index, 0), ranking)
 
 
+def untrained_qto(facts: Facts) -> Scorer:
+    """In double precision; it knows the links of the facts."""
+    torch.manual_seed(5)
+    return Qto.begin(QtoConfig(rank=6, initial=0.8), facts).double()
+
+
 UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {
     "beta": untrained("beta", dimension=6, hidden=8),
     "counting": Counting.from_facts,
@@ -67,6 +74,7 @@ UNDER_TEST: dict[str, Callable[[Facts], Scorer]] = {
     "fuzzqe": untrained("fuzzqe", dimension=6, bases=3),
     "gqe": untrained("gqe", dimension=6),
     "q2b": untrained("q2b", dimension=6),
+    "qto": untrained_qto,
     "tar": untrained_tar,
 }
 """How each registered model is made for the laws below."""

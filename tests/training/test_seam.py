@@ -182,7 +182,9 @@ def test_more_time_goes_on_where_it_ended(bench: Path, tmp_path: Path, ticking: 
 
 
 def test_what_cannot_fit_is_refused_before_it_begins(bench: Path, tmp_path: Path) -> None:
-    message = r"this training wants about 1,000,000\.0 GB more of the machine's memory, and .* GB are left\. Lower it with"
+    message = (
+        r"this training wants about 1,000,000\.0 GB more of the machine's memory, and .* GB are left\. Lower it with"
+    )
     with pytest.raises(MemoryShortage, match=message):
         start(bench, tmp_path / "run", parted(model={"host": 10**15}))
     assert not (tmp_path / "run").exists()

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from tarbox.benchmark.building import build_benchmark
+from tarbox.benchmark.building import build_benchmark, sample_training_queries
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.core.errors import ConfigError, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
-from tarbox.kb.store import open_store
+from tarbox.kb.store import manifest_bytes, open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
 from tarbox.models.saved import open_run
 from tarbox.service.reasoner import Reasoner
 from tarbox.training.failures import TrainingError
-from tarbox.training.session import resume, start
+from tarbox.training.session import open_source, resume, start
 from tarbox.training.settings import Settings, read_assignments, resolve
 
 COUNTING = resolve([], "counting")
@@ -53,6 +53,28 @@ def test_a_run_on_a_benchmark_says_how_many_facts_were_held_out(store: Path, ben
     assert "held_out" not in open_run(tmp_path / "whole").description["source"]
     told = f"the training split of a benchmark: {lacking:,} facts were held out"
     assert Reasoner.load(tmp_path / "run").trained_on == told
+
+
+def test_a_benchmark_without_training_queries_has_them_sampled_from_its_facts(bench: Path, tmp_path: Path) -> None:
+    """As Query2box's published queries, which are for validation and test alone."""
+    folder = Path(shutil.copytree(bench, tmp_path / "bench"))
+    (folder / "train.parquet").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for part in ("counts", "files"):
+        del manifest[part]["train"]
+    (folder / "manifest.json").write_bytes(manifest_bytes(manifest))
+    opened = open_source(folder)
+    assert opened.benchmark is not None
+    assert "train" not in opened.benchmark.splits
+    found, again, own = (source.data(seed=3).queries() for source in (opened, opened, open_source(bench)))
+    wanted = sample_training_queries(opened.store.facts, 3)
+    assert found is not None
+    assert again is not None
+    assert own is not None
+    assert wanted is not None
+    assert found.texts("id") == again.texts("id") == wanted.texts("id")
+    assert "2p" in found.texts("template")
+    assert len(own) != len(found)
 
 
 def test_a_refused_device_leaves_the_place_free(bench: Path, tmp_path: Path, settings: Callable[..., Settings]) -> None:

@@ -105,19 +105,25 @@ class Trainable(torch.nn.Module, Learner):
 
     @final
     @classmethod
-    def learn(cls, config: Any, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
-        """The best weights, by gradient steps over the model's own sources."""
+    def begin(cls, config: Any, facts: Facts) -> Model:
+        """A new model that has seen the facts it is to answer from."""
         from tarbox.models.saved import sizes_of
 
-        model = cls.build(config, sizes_of(data.facts)).to(context.device)
+        model = cls.build(config, sizes_of(facts))
+        model.observe(facts)
+        return model
+
+    @final
+    @classmethod
+    def learn(cls, config: Any, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
+        """The best weights, by gradient steps over the model's own sources."""
+        model = cls.begin(config, data.facts).to(context.device)
         return context.fit(model, model.sources(data, context))
 
     @final
     @classmethod
     def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: Any, device: str) -> Model:
-        from tarbox.models.saved import sizes_of
-
-        model = cls.build(config, sizes_of(facts))
+        model = cls.begin(config, facts)
         try:
             model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
         except RuntimeError as error:
@@ -156,6 +162,9 @@ class Model(Trainable):
         construct: Any = cls
         model: Model = construct(config, sizes)
         return model
+
+    def observe(self, facts: Facts) -> None:
+        """Keep what the model needs of the facts beside its weights: nothing, unless it says otherwise."""
 
     def sources(self, data: TrainingData, context: RunContext) -> Sequence[SampleSource]:
         """What the model learns from; unless it says otherwise, facts and queries for the tasks of the settings."""

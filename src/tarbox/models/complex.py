@@ -132,7 +132,7 @@ class Complex(nn.Module):
 
     def _split(self, table: Tensor) -> Tensor:
         """[.., experts, 2 * rank / experts] what each expert has."""
-        return table.reshape(*table.shape[:-1], self.config.experts, -1)
+        return table.reshape(*table.shape[:-1], self.config.experts, table.shape[-1] // self.config.experts)
 
     def _join(self, questions: Tensor) -> Tensor:
         """[.., 2 * rank] so that a product with nodes is the mean of the experts' scores."""

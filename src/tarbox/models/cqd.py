@@ -22,14 +22,13 @@ from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
 from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.execution.rows import EVERYTHING
-from tarbox.models.base import Columns, Model, Sizes, Task, columns, on_device
+from tarbox.models.base import Columns, Sizes, columns, on_device
 from tarbox.models.complex import Complex, ComplexConfig
-from tarbox.models.learning.seam import RunContext, TrainingData
+from tarbox.models.link_model import LinkModel
 from tarbox.query.algebra import Direction, Query
 
 if TYPE_CHECKING:
     from tarbox.kb.arrays import Ids
-    from tarbox.models.learning.batches import SampleSource
 
 _SCORES_AT_A_TIME: Final = 1 << 26
 """Scores held at a time: a block has as many queries as this allows."""
@@ -56,7 +55,7 @@ class CqdConfig:
 
 
 @final
-class Cqd(Model):
+class Cqd(LinkModel):
     """The link predictor and its beam search.
 
     >>> _ = torch.manual_seed(0)
@@ -67,23 +66,11 @@ class Cqd(Model):
     """
 
     Config: ClassVar[type[CqdConfig]] = CqdConfig
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.ENTITY, Task.INSTANTIATION})
     recipe: ClassVar[str | None] = "cqd"
 
     def __init__(self, config: CqdConfig, sizes: Sizes) -> None:
-        super().__init__(sizes)
+        super().__init__(config.links(), sizes)
         self.config = config
-        self.links = Complex(config.links(), sizes)
-
-    def sources(self, data: TrainingData, context: RunContext) -> Sequence[SampleSource]:
-        """Single links alone: no query is made for it."""
-        from tarbox.models.links import link_sources
-
-        return link_sources(data.facts, self.config.candidates, context.device)
-
-    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
-        """That of its link predictor."""
-        return self.links.loss(links_B3, reached, candidates_K, sparse)
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] degrees, a block of queries at a time."""
@@ -98,17 +85,6 @@ class Cqd(Model):
     def score_candidates(self, shape: Query, ids_BS: Tensor, level: Level, candidates_BK: Tensor) -> Tensor:
         """[B, K] the same degrees, with gradient."""
         return self._degrees(shape, ids_BS, level).gather(1, candidates_BK)
-
-    def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
-        first = self.sizes.entities
-        return self._pairs(self.links.places.wider, first + subs_BK, first + supers_BK)
-
-    def instantiation(self, entities_BK: Tensor, concepts_BK: Tensor) -> Tensor:
-        return self._pairs(self.links.places.concepts_of, entities_BK, self.sizes.entities + concepts_BK)
-
-    def _pairs(self, relation: int, near_BK: Tensor, far_BK: Tensor) -> Tensor:
-        questions = self.links.questions(relation, near_BK)
-        return (questions * self.links.nodes[far_BK]).sum(-1)
 
     def _degrees(self, shape: Query, ids_BS: Tensor, level: Level) -> Tensor:
         algebra = BeamAlgebra(self.links, columns(shape, ids_BS), len(ids_BS), self.config.beam)

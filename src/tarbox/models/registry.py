@@ -26,6 +26,7 @@ MODELS: Final[Mapping[str, str]] = MappingProxyType(
         "fuzzqe": "tarbox.models.fuzzqe:FuzzQe",
         "gqe": "tarbox.models.gqe:Gqe",
         "q2b": "tarbox.models.q2b:Q2b",
+        "qto": "tarbox.models.qto:Qto",
         "tar": "tarbox.models.tar:Tar",
     }
 )

@@ -20,7 +20,6 @@ from tarbox.models.learning.batches import BatchConfig, SampleSource
 from tarbox.models.learning.objective import ObjectiveConfig
 from tarbox.models.learning.seam import Stage, TrainingData
 from tarbox.models.registry import find_model
-from tarbox.models.saved import sizes_of
 from tarbox.models.scorer import Scorer
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
@@ -155,5 +154,5 @@ def engine_of(settings: Settings, data: TrainingData, hardware: Hardware) -> Eng
     observers = Observers(ProgressReport((), time.monotonic), StopSignals(), time.monotonic)
     context = TrainingContext(settings, data, hardware, RunFolder(Path()), observers)
     kind = cast(type[Trainable], find_model(settings.model_name))
-    model = kind.build(settings.model_config(), sizes_of(data.facts)).to(hardware.device)
+    model = kind.begin(settings.model_config(), data.facts).to(hardware.device)
     return build_engine(settings, model, model.sources(data, context), hardware)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -67,15 +68,18 @@ class TrainingSource:
     benchmark: Benchmark | None = None
 
     def data(self, seed: int) -> TrainingData:
-        """All facts of a store, with queries sampled from them where they are wanted; what a benchmark has to train."""
+        """The facts, and what is to be learnt from them: a benchmark's own queries, or such as are sampled where they
+        are wanted, of a store and of a benchmark that has none to train on."""
         facts, benchmark, axioms = self.store.facts, self.benchmark, self.store.axioms
+
+        def sample() -> QueryTable | None:
+            return sample_training_queries(facts, seed)
+
         if benchmark is None:
-            return TrainingData(facts, queries=lambda: sample_training_queries(facts, seed), axioms=axioms)
-
-        def table(split: str) -> QueryTable | None:
-            return benchmark.table(split) if split in benchmark.splits else None
-
-        return TrainingData(facts, table("valid"), benchmark.excluded(), lambda: table("train"), axioms)
+            return TrainingData(facts, queries=sample, axioms=axioms)
+        own = {split: partial(benchmark.table, split) for split in benchmark.filled}
+        valid = own["valid"]() if "valid" in own else None
+        return TrainingData(facts, valid, benchmark.excluded(), own.get("train", sample), axioms)
 
 
 def start(
