@@ -185,7 +185,7 @@ def follow(
     links = fitted.calibration.links
     calibration = replace(fitted.calibration, links=replace(links, effects=_take(links.effects, names.relations)))
     predicted = calibration.predict(predictor.eval(), evidence, scope)
-    predicted = _presume_missing(predicted, facts, given.entities < 0, config.held_out)
+    predicted = presume_missing(predicted, facts, given.entities < 0, config.held_out)
     probabilities = _join(model.probabilities, predicted, facts, names, scope)
     index = Index.of(facts)
     found = Credo.of(index, probabilities, _match_sets(model.features.sets, names), model.ranking)
@@ -249,7 +249,7 @@ def _scope(totals: Totals, facts: Facts, names: MatchedNames, changes: Changes) 
     return Scope(new, distinct(asked[np.append(between, between)]), moved, typed)
 
 
-def _presume_missing(predicted: Predicted, facts: Facts, new: Flags, held_out: float) -> Predicted:
+def presume_missing(predicted: Predicted, facts: Facts, new: Flags, held_out: float) -> Predicted:
     """A probability is that of a fact where facts are missing at the rate of the hold-out. New entities that have fewer
     facts than others lack more of them: the odds of what they may have grow as what is missing does."""
     width, concepts = max(len(new), 1), max(len(facts.vocabulary.concepts), 1)
