@@ -30,7 +30,7 @@ from tarbox.kb.arrays import Doubles, Ids, Places
 from tarbox.kb.rows import Rows
 from tarbox.query.algebra import Query
 
-_Part: TypeAlias = tuple[Places, Ids, Ids]
+_Answered: TypeAlias = tuple[Places, Ids, Ids]
 """Some queries as `tarbox.execution.batches.Sheet` has them."""
 
 
@@ -97,7 +97,7 @@ def split_answers(shape: Query, ids: Ids, index: Index) -> tuple[Rows, Rows, Ids
     return _assemble(_in_batches(split_batch, shape, ids, index))
 
 
-def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index) -> list[_Part]:
+def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index) -> list[_Answered]:
     """What a kernel of `tarbox.execution.batches` writes for each query: two lists, and numbers for the second."""
     from tarbox.execution.batches import Sheet
     from tarbox.execution.kernels import make_space
@@ -108,7 +108,7 @@ def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index
     most = index.entities + index.concepts  # of one answer
     room = max(min(1 << 20, len(table) * most), most)
     sheet = Sheet(np.zeros((len(table), 2), np.int64), np.empty(room, np.int32), np.zeros(room, np.int32))
-    parts: list[_Part] = []
+    parts: list[_Answered] = []
     done = 0
     while done < len(table):
         reached = kernel(index.graph, program, table, done, space, sheet)
@@ -119,7 +119,7 @@ def _in_batches(kernel: Callable[..., int], shape: Query, ids: Ids, index: Index
     return parts
 
 
-def _assemble(parts: list[_Part]) -> tuple[Rows, Rows, Ids]:
+def _assemble(parts: list[_Answered]) -> tuple[Rows, Rows, Ids]:
     entities, concepts, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     sizes = [np.empty((0, 2), np.int64)]
     for ends, values, numbers in parts:
