@@ -95,7 +95,8 @@ def test_what_is_left_is_less_where_a_group_is_limited(tmp_path: Path, monkeypat
 def test_a_shortage_is_said_in_gigabytes() -> None:
     require_memory(10, None, "of memory", "")
     require_memory(10, 10, "of memory", "")
-    with pytest.raises(MemoryShortage, match=r"wants 12\.3 GB more of memory, and 0\.03 GB are left\. Lower rank\."):
+    message = r"wants about 12\.3 GB more of memory, and 0\.03 GB are left\. Lower rank\."
+    with pytest.raises(MemoryShortage, match=message):
         require_memory(12_340_000_000, 31_000_000, "of memory", "Lower rank.")
 
 
