@@ -114,6 +114,7 @@ class Supervisor:
         self._orphans: list[socket.socket] = []
         self._failures = 0
         self._is_served = self._stopping = self._reloading = False
+        self._done = b""
 
     def run(self) -> None:
         """Raises what is wrong where no worker can begin."""
@@ -131,6 +132,7 @@ class Supervisor:
                     for key, _ in self._selector.select(_TICK):
                         self._hear(key.data)
                     self._place_orphans()
+                    self._tell_done()
                     for worker in list(self._workers.values()):
                         if self._workers.get(worker.row) is worker:  # it may have been given up with another
                             self._check(worker)
@@ -153,9 +155,18 @@ class Supervisor:
         self._due.clear()
         longest = self._settings.bounds.seconds + self._settings.bounds.reading + _GRACE
         for worker in self._workers.values():
-            self._tell(worker, *([GO] if worker.fresh else [DONE + "\n".join(fresh[0].told).encode(), RETIRE]))
+            self._tell(worker, GO if worker.fresh else RETIRE)
             worker.until, worker.fresh = None if worker.fresh else time.monotonic() + longest, False
+        self._done = DONE + "\n".join(fresh[0].told).encode()
         log.info("the facts were read anew: %s, version %s", *fresh[0].told[:2])
+
+    def _tell_done(self) -> None:
+        """Says that only new workers serve, once the old ones have left their connections."""
+        old = [worker for worker in self._workers.values() if worker.until is not None]
+        if self._done and not any(self._board.beats[worker.row] for worker in old):
+            for worker in old:
+                self._tell(worker, self._done)
+            self._done = b""
 
     def _give_up(self, reason: str) -> None:
         """Ends new workers; the old ones stay."""
@@ -166,10 +177,9 @@ class Supervisor:
             else:
                 self._tell(worker, FAILED + reason.encode()[:4_000])
 
-    def _tell(self, worker: WorkerProcess, *messages: bytes) -> None:
+    def _tell(self, worker: WorkerProcess, message: bytes) -> None:
         with suppress(OSError):  # it has ended: that is noticed elsewhere
-            for message in messages:
-                worker.channel.send(message)
+            worker.channel.send(message)
 
     def _start(self, row: int, fresh: bool = False) -> None:
         self._due.pop(row, None)

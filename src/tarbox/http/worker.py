@@ -256,9 +256,10 @@ class Worker(Server):
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
 
     def _retire(self) -> None:
-        self.retiring, self._serving, self._board.beats[self._row] = True, False, 0
+        self.retiring, self._serving = True, False
         asyncio.get_running_loop().remove_reader(self._listener.fileno())
         self._leave()
+        self._board.beats[self._row] = 0
 
     def _leave(self) -> None:
         """Leaves the connections where nobody waits; when all are gone, there is nothing more to do."""
