@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast, final
+from typing import Any, Final, Protocol, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import WEIGHTS
 from tarbox.models.scorer import Scorer
-from tarbox.training.checkpoints import State, restore, snapshot
+from tarbox.training.checkpoints import Restorable, State, restore, snapshot
 from tarbox.training.events import EpochEnded, Started, Ticked, Validated
 from tarbox.training.failures import StopSignals, interrupted, not_a_number
 from tarbox.training.hardware import Hardware, numerics, threads
@@ -43,6 +43,42 @@ def build_engine(settings: Settings, module: nn.Module, sources: Sequence[Sample
     objective = Objective.of(settings.objective, portions.tasks, hardware.device)
     sampler = Sampler(settings.negatives, torch.Generator(hardware.device).manual_seed(settings.seed))
     return Engine(module, portions, objective, build_optimizer(settings.optimizer, module, hardware), sampler)
+
+
+class EpochPlan(Protocol):
+    """`steps` of `samples` each make an epoch, of these tasks."""
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    @property
+    def tasks(self) -> list[Task]: ...
+
+    def begin(self, seed: int, epoch: int, step: int) -> None:
+        """Go to this step of this epoch."""
+
+
+class Stepper(Restorable, Protocol):
+    """What the loop drives: an `Engine`, or a `tarbox.training.sharded.ShardedEngine`. Checkpoints of it are written in
+    `shards` files."""
+
+    @property
+    def portions(self) -> EpochPlan: ...
+
+    @property
+    def shards(self) -> int: ...
+
+    def operations(self) -> int: ...
+
+    def runner(self, hardware: Hardware) -> Callable[[], None]: ...
+
+    def set_rate(self, rate: float) -> None: ...
+
+    def collect(self) -> None:
+        """Bring all weights and what the optimizer knows of them here."""
 
 
 @final
@@ -82,7 +118,7 @@ class Observers:
 class Trainer:
     """One fit: `train` begins it or continues it from its last checkpoint."""
 
-    def __init__(self, engine: Engine, settings: Settings, hardware: Hardware, fit: Fit, observers: Observers) -> None:
+    def __init__(self, engine: Stepper, settings: Settings, hardware: Hardware, fit: Fit, observers: Observers) -> None:
         self.engine, self.settings, self.hardware, self.fit = engine, settings, hardware, fit
         self.report, self.signals, self.clock = observers.report, observers.signals, observers.clock
         self._renew_limit = observers.renew_limit
@@ -94,6 +130,7 @@ class Trainer:
         with numerics(self.hardware), threads(self.hardware, self.engine.operations()):
             if self.fit.folder.has_checkpoint():
                 restore(self.engine, self.state, *self.fit.folder.read_last())
+                self.engine.losses_T.mul_(self.state.go_on(self.engine.portions.steps))
                 self.report.skip(self._done())
             reason = self._reason_to_stop()
             if reason is None:
@@ -213,7 +250,9 @@ class Trainer:
     def _checkpoint(self) -> None:
         self._read_losses()  # a checkpoint that holds no numbers is worse than an old one
         seconds = self.state.seconds + self._watch.read()
-        self.fit.folder.write_last(*snapshot(self.engine, replace(self.state, seconds=seconds)))
+        self.engine.collect()
+        state = replace(self.state, seconds=seconds, steps=self.engine.portions.steps)
+        self.fit.folder.write_last(*snapshot(self.engine, state), self.engine.shards)
         self._watch.save()
 
     def _rate(self) -> float:

@@ -188,6 +188,12 @@ class PairSource(ScoredSource):
         return degree(draw.first, draw.second)
 
 
+def steps_of(samples: int, config: BatchConfig) -> int:
+    """How many steps an epoch of so many samples has."""
+    steps = max(1, round(samples / config.size))
+    return min(steps, config.most_steps) if config.most_steps else steps
+
+
 @final
 class Portions:
     """How much of each source a step takes, and where it is in the order of the epoch.
@@ -200,8 +206,7 @@ class Portions:
         if not self.sources:
             raise BenchmarkError("there is nothing to train on: no queries, assertions, typings or subsumptions")
         samples = sum(map(len, self.sources))
-        steps = max(1, round(samples / config.size))
-        self.steps = min(steps, config.most_steps) if config.most_steps else steps
+        self.steps = steps_of(samples, config)
         weights = [len(source) ** config.balance for source in self.sources]
         self.sizes = tuple(math.ceil(round(samples * weight / (self.steps * sum(weights)), 6)) for weight in weights)
         self._place = torch.zeros((), dtype=torch.int64, device=device)

@@ -1,0 +1,368 @@
+"""Steps of a link predictor in several processes (ADR 73); who has which nodes and links is in `sharding`.
+
+A `Member` is what every process has of a fit. The leader has the whole tables beside it, and a `ShardedEngine` in the
+place of an `Engine`: what the loop asks of it becomes an order, which all members obey alike.
+
+A step of all processes has one batch each. Rivals of a link are drawn from the nodes that its process has, which stand
+for all. Gradients of relations are averaged, those of nodes concern one process alone. What is random comes from the
+seed, the epoch, the step and the process, so that a resumed fit with as many processes goes on bit by bit.
+"""
+
+# ruff: noqa: N803, N806 (shape suffixes)
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any, NamedTuple, cast, final
+
+import torch
+from torch import Tensor, nn
+
+from tarbox.core.config import read_config, to_table
+from tarbox.core.errors import ConfigError
+from tarbox.models.base import Sizes, Task
+from tarbox.models.complex import Complex, ComplexConfig
+from tarbox.models.learning.batches import Portions, SampleSource, steps_of
+from tarbox.models.learning.negatives import Sampler
+from tarbox.models.learning.objective import Objective
+from tarbox.models.links import Lifts, LinkSource, Rivals
+from tarbox.models.registry import find_model
+from tarbox.training.group import Group, ProcessLost, torchrun_rank
+from tarbox.training.hardware import Hardware, numerics, threads
+from tarbox.training.settings import Settings, resolve
+from tarbox.training.sharding import NodeShards, Rounds
+from tarbox.training.step import SQUARES, Engine, build_optimizer, set_rate
+
+
+class Order(IntEnum):
+    """What the leader tells; QUIT and FIT between fits, the others within one."""
+
+    QUIT = 0
+    FIT = 1
+    PLACE = 2
+    EPOCH = 3
+    STEP = 4
+    COLLECT = 5
+    RELEASE = 6
+
+
+class Whole(NamedTuple):
+    """The tables of all nodes and relations, and of their squares, which the leader has."""
+
+    nodes: Tensor
+    squares: Tensor
+    relations: Tensor
+    relation_squares: Tensor
+
+
+@final
+class Member:
+    """What a process has of a fit: two shards of the nodes, the relations, and all links."""
+
+    def __init__(
+        self, group: Group, settings: Settings, config: ComplexConfig, sizes: Sizes, sources: Sequence[LinkSource]
+    ) -> None:
+        self.group, self.settings, self.sources = group, settings, sources
+        self.hardware = Hardware(replace(settings.hardware, graphs=False), group.device)
+        self.shards = NodeShards(sizes, Rounds.of(group.size))
+        self.module = Complex(config, self.shards.local_sizes).to(group.device)
+        self.optimizer = build_optimizer(settings.optimizer, self.module, self.hardware)
+        self._squares = {own: squares_of(self.optimizer, own) for own in self.module.parameters()}
+        self._objective = Objective.of(settings.objective, [own.task for own in sources], group.device)
+        self._sampler = Sampler(settings.negatives, torch.Generator(group.device))
+        self.round_steps = steps_of_round(settings, sources, group.size)
+        self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=group.device)
+        self._epoch = self._step = 0
+        self._drawn: list[tuple[LinkSource, Tensor, Tensor]] = []
+        self._run: Callable[[], None] = self._idle
+
+    @classmethod
+    def join(cls, group: Group) -> Member:
+        """What the leader says of a fit, in another process."""
+        about, tensors = group.spread()
+        rest, sources = iter(tensors), []
+        for own in about["sources"]:
+            links_L3 = next(rest)
+            lifts = Lifts(own["typing"], next(rest), next(rest)) if own["typing"] is not None else None
+            rivals = Rivals(slice(*own["reached"]), own["drawn"])
+            sources.append(LinkSource(Task(own["task"]), links_L3, rivals, own["sparse"], lifts))
+        config = read_config(ComplexConfig, about["model"])
+        return cls(group, resolve([about["settings"]]), config, Sizes(**about["sizes"]), sources)
+
+    def operations(self) -> int:
+        """As of `Engine.operations`."""
+        batch = sum(map(len, self.sources)) // (self.group.size * self.steps) + 1
+        return batch * max(own.cells(0) for own in self.sources) * self.module.nodes.shape[1]
+
+    @property
+    def steps(self) -> int:
+        """Of an epoch."""
+        return self.round_steps * len(self.shards.rounds)
+
+    def obey(self, kind: float, *numbers: float, whole: Whole | None = None) -> None:
+        """Everybody does the same; the leader has the `whole`."""
+        match Order(int(kind)):
+            case Order.PLACE:
+                self._place(int(numbers[0]), whole)
+            case Order.EPOCH:
+                set_rate(self.optimizer, numbers[2])
+                self._begin(int(numbers[0]), int(numbers[1]))
+            case Order.STEP:
+                self._advance()
+            case Order.COLLECT:
+                self._collect(whole)
+            case other:
+                raise AssertionError(other)
+
+    def _begin(self, epoch: int, step: int) -> None:
+        """Draw the links of an epoch, the same everywhere, and see which are whose."""
+        self._epoch, self._step = epoch, step
+        self._reseed("links")
+        self._drawn = []
+        for own in self.sources:
+            links_L3 = own.lift(own.links_L3, self._sampler)
+            self._drawn.append((own, links_L3, self.shards.turns(links_L3, self.group.rank)))
+        self._open_round()
+
+    def _open_round(self) -> None:
+        """The links of this round, in the rows that are here for their nodes."""
+        number, places = self._step // self.round_steps, self.module.places
+        reached = {Task.ENTITY: places.entities, Task.INSTANTIATION: places.concepts}
+        sources: list[SampleSource] = []
+        present = []
+        for place, (own, links_L3, turns_L) in enumerate(self._drawn):
+            links = self.shards.localize(links_L3[turns_L == number], number)
+            if len(links):
+                rivals = Rivals(reached[own.task], own.rivals.drawn, self.group.size)
+                sources.append(LinkSource(own.task, links, rivals, own.sparse))
+                present.append(place)
+        self._run = self._idle
+        if sources:
+            size = max(1, sum(map(len, sources)) // self.round_steps)
+            batches = replace(self.settings.batches, size=size, most_steps=self.round_steps)
+            portions = Portions(sources, batches, self.group.device)
+            portions.begin(self.settings.seed, self._epoch, self._step % self.round_steps)
+            objective = replace(self._objective, shares_PT=self._objective.shares_PT[present])
+            engine = Engine(self.module, portions, objective, self.optimizer, self._sampler, self._agree)
+            engine.losses_T = self.losses_T
+            self._run = engine.runner(self.hardware)
+        self.module.train()
+
+    def _advance(self) -> None:
+        self._reseed(f"{self._step}/{self.group.rank}")
+        self._run()
+        self._step += 1
+        if self._step % self.round_steps == 0:
+            self._move(self._step // self.round_steps - 1)
+            if self._step < self.steps:
+                self._open_round()
+
+    def _idle(self) -> None:
+        """The step of a process that has no link in this round: relations change with those of others."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self.module.relations.grad = torch.zeros_like(self.module.relations)
+        tasks_T = self._agree(torch.zeros(len(Task), device=self.group.device))
+        self.optimizer.step()
+        self.losses_T.add_(tasks_T)
+
+    def _agree(self, tasks_T: Tensor) -> Tensor:
+        """The mean gradient of relations, and the mean losses, of all processes."""
+        gradient = self.module.relations.grad
+        assert gradient is not None
+        together = torch.cat([gradient.flatten(), tasks_T.to(gradient.dtype)])
+        self.group.add_up(together)
+        together /= self.group.size
+        gradient.copy_(together[: gradient.numel()].view_as(gradient))
+        return together[gradient.numel() :]
+
+    def _reseed(self, what: str) -> None:
+        text = f"{self.settings.seed}/{self._epoch}/{what}"
+        own = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
+        self._sampler.generator.manual_seed(own)
+
+    @torch.no_grad()
+    def _move(self, number: int) -> None:
+        """After a round the shards go where the next one wants them."""
+        before, after = (self.shards.rounds.held(own) for own in (number, number + 1))
+        rank = self.group.rank
+        mine = [place for place in (2 * rank, 2 * rank + 1) if before[place] != after[place]]
+        packed = {before[place]: self._pack(place % 2) for place in mine}
+        wanted = {after[place]: packed.get(after[place], self._buffer()) for place in mine}
+        sent = [(packed[shard], after.index(shard) // 2) for shard in sorted(packed.keys() - wanted.keys())]
+        received = [(wanted[shard], before.index(shard) // 2) for shard in sorted(wanted.keys() - packed.keys())]
+        self.group.exchange(sent, received)
+        for shard, buffer in wanted.items():
+            self._unpack(after.index(shard) % 2, buffer)
+
+    @torch.no_grad()
+    def _place(self, number: int, whole: Whole | None) -> None:
+        """What the leader has becomes everybody's, as a round wants it."""
+        relations = self.module.relations
+        if whole is not None:
+            relations.copy_(whole.relations)
+            self._squares[relations].copy_(whole.relation_squares)
+        self.group.broadcast(relations.detach())
+        self.group.broadcast(self._squares[relations])
+        for place, shard in enumerate(self.shards.rounds.held(number)):
+            holder, buffer = place // 2, self._buffer()
+            if whole is not None:
+                rows, nodes = self.shards.nodes_of(shard)
+                for own, table in enumerate((whole.nodes, whole.squares)):
+                    buffer[own, rows] = table[nodes]
+            if holder:
+                self.group.exchange(*_between(buffer, 0, holder, self.group.rank))
+            if holder == self.group.rank:
+                self._unpack(place % 2, buffer)
+
+    @torch.no_grad()
+    def _collect(self, whole: Whole | None) -> None:
+        """The leader has everything again, as of now."""
+        for place, shard in enumerate(self.shards.rounds.held(self._step // self.round_steps)):
+            holder = place // 2
+            buffer = self._pack(place % 2) if holder == self.group.rank else self._buffer()
+            if holder:
+                self.group.exchange(*_between(buffer, holder, 0, self.group.rank))
+            if whole is not None:
+                rows, nodes = self.shards.nodes_of(shard)
+                for own, table in enumerate((whole.nodes, whole.squares)):
+                    table[nodes] = buffer[own, rows]
+        if whole is not None:
+            whole.relations.copy_(self.module.relations)
+            whole.relation_squares.copy_(self._squares[self.module.relations])
+
+    def _tables(self) -> tuple[Tensor, Tensor]:
+        """Of the nodes that are here, and of their squares: [rows, 2 slots, width]."""
+        shape = self.shards.rows, 2, -1
+        return self.module.nodes.detach().view(shape), self._squares[self.module.nodes].view(shape)
+
+    def _buffer(self) -> Tensor:
+        """Room for a shard: [2, rows, width], the nodes and their squares."""
+        return self.module.nodes.new_zeros(2, self.shards.rows, self.module.nodes.shape[1], requires_grad=False)
+
+    def _pack(self, slot: int) -> Tensor:
+        return torch.stack([table[:, slot] for table in self._tables()])
+
+    def _unpack(self, slot: int, buffer: Tensor) -> None:
+        for own, table in enumerate(self._tables()):
+            table[:, slot] = buffer[own]
+
+
+def _between(buffer: Tensor, sender: int, receiver: int, rank: int) -> tuple[list[Any], list[Any]]:
+    """(what is sent, what is received) by this rank, where a buffer goes from one to another."""
+    return ([(buffer, receiver)] if rank == sender else []), ([(buffer, sender)] if rank == receiver else [])
+
+
+@final
+class ShardedEngine:
+    """The leader's: drives a `Member` of its own and, by orders, all others. It is its own `portions`."""
+
+    def __init__(
+        self, group: Group, settings: Settings, module: Complex, sources: Sequence[SampleSource], hardware: Hardware
+    ) -> None:
+        self.module: nn.Module = module
+        self.sampler = Sampler(settings.negatives, torch.Generator(group.device).manual_seed(settings.seed))
+        self.optimizer = build_optimizer(settings.optimizer, module, hardware)
+        self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=group.device)
+        self._group, self._settings, self._complex = group, settings, module
+        self._sources = [cast(LinkSource, own) for own in sources]
+        self._rate = settings.optimizer.rate
+        self._member: Member | None = None
+        self.steps = steps_of_round(settings, self._sources, group.size) * (2 * group.size - 1)
+        self.samples = math.ceil(sum(map(len, sources)) / self.steps)
+        self.tasks = [own.task for own in sources]
+        self.shards = 2 * group.size
+
+    @property
+    def portions(self) -> ShardedEngine:
+        return self
+
+    def operations(self) -> int:
+        cells = max(own.cells(0) for own in self._sources) / self._group.size
+        return int(self.samples / self._group.size * cells * self._complex.nodes.shape[1])
+
+    def set_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    def begin(self, seed: int, epoch: int, step: int) -> None:  # noqa: ARG002 (the settings have it)
+        """The members begin with the first epoch: what was restored before goes to them."""
+        if self._member is None:
+            self._member = self._gather()
+            self._order(Order.PLACE, step // self._member.round_steps)
+            self._member.losses_T = self.losses_T
+        self._order(Order.EPOCH, epoch, step, self._rate)
+
+    def runner(self, hardware: Hardware) -> Callable[[], None]:  # noqa: ARG002
+        return lambda: self._order(Order.STEP)
+
+    def collect(self) -> None:
+        if self._member is not None:
+            self._order(Order.COLLECT)
+
+    def release(self) -> None:
+        """The members forget this fit."""
+        if self._member is not None:
+            with suppress(ProcessLost):
+                self._group.tell(Order.RELEASE)
+
+    def _order(self, order: Order, *numbers: float) -> None:
+        assert self._member is not None
+        self._group.tell(order, *numbers)
+        nodes, relations = self._complex.nodes, self._complex.relations
+        tables = (nodes.detach(), squares_of(self.optimizer, nodes))
+        whole = Whole(*tables, relations.detach(), squares_of(self.optimizer, relations))
+        self._member.obey(order, *numbers, whole=whole)
+
+    def _gather(self) -> Member:
+        """Tell all what is to be fitted."""
+        self._group.tell(Order.FIT)
+        about, tensors = [], []
+        for own in self._sources:
+            lifts, reached = own.lifts, own.rivals.reached
+            tensors += [own.links_L3, *(() if lifts is None else lifts[1:])]
+            row = {"task": own.task.value, "sparse": own.sparse, "typing": None if lifts is None else lifts.typing}
+            about.append(row | {"reached": [reached.start, reached.stop], "drawn": own.rivals.drawn})
+        sizes, config = self._complex.places.sizes, self._complex.config
+        told = {"sources": about, "sizes": to_table(sizes), "model": to_table(config)}
+        self._group.spread(told | {"settings": self._settings.table()}, tensors)
+        return Member(self._group, self._settings, config, sizes, self._sources)
+
+
+def follow(group: Group) -> None:
+    """What all processes but the leader do."""
+    while group.hear()[0] == Order.FIT:
+        member = Member.join(group)
+        with numerics(member.hardware), threads(member.hardware, member.operations()):
+            while (order := group.hear())[0] != Order.RELEASE:
+                member.obey(*order)
+
+
+def check_processes(settings: Settings) -> None:
+    """Refuse what several processes cannot do."""
+    if settings.hardware.processes == 1 and torchrun_rank() is None:
+        return
+    if not find_model(settings.model_name).in_processes:
+        raise ConfigError(f"{settings.model_name} is trained in one process; credo can be in several")
+    if settings.optimizer.kind != "adagrad":
+        raise ConfigError(
+            f"optimizer.kind is {settings.optimizer.kind!r}: several processes train with adagrad. "
+            "Leave out --processes, or --set optimizer.kind=adagrad."
+        )
+
+
+def steps_of_round(settings: Settings, sources: Sequence[SampleSource], processes: int) -> int:
+    """So that an epoch has the steps of one process, each made by all of them together."""
+    steps = steps_of(sum(map(len, sources)), settings.batches)
+    return max(1, round(steps / (processes * (2 * processes - 1))))
+
+
+def squares_of(optimizer: torch.optim.Optimizer, parameter: Tensor) -> Tensor:
+    """Adagrad's sums, from the beginning on."""
+    state = optimizer.state[parameter]
+    if SQUARES not in state:
+        state[SQUARES] = torch.zeros_like(parameter, requires_grad=False)
+    return cast(Tensor, state[SQUARES])
