@@ -35,6 +35,7 @@ from tarbox.core.config import read_config
 from tarbox.core.errors import BenchmarkError, StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import MANIFEST, Store, open_store
+from tarbox.models.mapped import map_arrays
 from tarbox.models.registry import find_model
 from tarbox.models.scorer import Scorer
 
@@ -155,14 +156,14 @@ class SavedRun:
 
     def scorer(self, device: str = "cpu") -> Scorer:
         """The trained model, ready to score."""
-        import safetensors.numpy
+        import safetensors
 
         kind, file = find_model(self.model_name), self.content / WEIGHTS
         if not file.exists():
             raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
         config = read_config(kind.Config, own_settings(self.settings.get("model", {})), "model")
         try:
-            return kind.of_arrays(self.facts, safetensors.numpy.load_file(file), config, device)
+            return kind.of_arrays(self.facts, map_arrays(file), config, device)
         except (safetensors.SafetensorError, KeyError, StoreDamaged) as error:
             raise StoreDamaged(f"{file} does not hold this model: {error}") from None
         except StoreVersion as error:
