@@ -13,6 +13,13 @@ PROCESSES = st.integers(1, 5)
 SIZES = st.builds(Sizes, st.integers(1, 40), st.integers(0, 15), st.just(1))
 
 
+def shards_of(sizes: Sizes, processes: int, seed: int) -> NodeShards:
+    """Of nodes with any numbers of links."""
+    random = torch.Generator().manual_seed(seed)
+    links = torch.randint(9, (sizes.entities + sizes.concepts,), generator=random)
+    return NodeShards.of(sizes, Rounds.of(processes), links)
+
+
 @given(PROCESSES)
 def test_any_two_shards_meet_once_and_no_place_is_taken_twice(processes: int) -> None:
     rounds = Rounds.of(processes)
@@ -29,7 +36,7 @@ def test_any_two_shards_meet_once_and_no_place_is_taken_twice(processes: int) ->
 
 @given(PROCESSES, SIZES)
 def test_every_node_is_in_one_row_of_one_shard(processes: int, sizes: Sizes) -> None:
-    shards = NodeShards(sizes, Rounds.of(processes))
+    shards = shards_of(sizes, processes, 0)
     found = []
     for shard in range(shards.rounds.shards):
         rows, nodes = shards.nodes_of(shard)
@@ -44,7 +51,7 @@ def test_every_link_is_trained_on_once_by_who_has_its_nodes(processes: int, size
     """A slow look: what a process has in a round, row by row, has the nodes of its links at the rows they are given."""
     nodes = sizes.entities + sizes.concepts
     links = torch.randint(nodes, (50, 3), generator=torch.Generator().manual_seed(seed))
-    shards = NodeShards(sizes, Rounds.of(processes))
+    shards = shards_of(sizes, processes, seed)
     seen = torch.zeros(50, dtype=torch.int64)
     for process in range(processes):
         turns = shards.turns(links, process)
@@ -53,6 +60,7 @@ def test_every_link_is_trained_on_once_by_who_has_its_nodes(processes: int, size
             for slot in (0, 1):
                 rows, own = shards.nodes_of(shards.rounds.held(number)[2 * process + slot])
                 here[rows, slot] = own
+            assert torch.equal(shards.nobody(number, process), (here.flatten() < 0).nonzero()[:, 0])
             mine = links[turns == number]
             local = shards.localize(mine, number).long()
             assert torch.equal(here.flatten()[local[:, 1:]], mine[:, 1:])

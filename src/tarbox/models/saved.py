@@ -8,7 +8,8 @@
       provenance.json     commit, versions, seed, hardware
       metrics.jsonl       one line per epoch and per validation
       model.safetensors   the arrays of the model: its best weights
-      last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch
+      last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch; of several
+                          processes a file for each shard of the nodes beside it
       predictor.safetensors  what `tarbox update` needs and answering never reads: embeddings, calibration
       parts/              what training has finished so far; gone when the run is complete
       store/              the training store (hard links where the disk allows): a run answers questions by itself

@@ -133,7 +133,7 @@ def torchrun_rank() -> int | None:
 def lead(config: HardwareConfig, follow: Callable[[Group], None], quit_order: float) -> Iterator[Group | None]:
     """The group that this process leads while it trains; none where it trains alone. `follow` is what others do."""
     if torchrun_rank() is not None:
-        with _joined(*_torchrun_store(), find_device(config.device)) as group:
+        with joined(*_torchrun_store(), find_device(config.device)) as group:
             yield from _lead(group, quit_order)
         return
     if config.processes == 1:
@@ -154,7 +154,7 @@ def lead(config: HardwareConfig, follow: Callable[[Group], None], quit_order: fl
         child.start()
     try:
         _wait_for(children, store)
-        with _joined(store, 0, config.processes, device, children) as group:
+        with joined(store, 0, config.processes, device, children) as group:
             yield from _lead(group, quit_order)
     finally:
         for child in children:
@@ -197,7 +197,7 @@ def _serve(place: tuple[Store, int, int], device: torch.device, follow: Callable
         signal.signal(number, signal.SIG_IGN)
     store, rank, size = place
     try:
-        with _joined(store, rank, size, device) as group:
+        with joined(store, rank, size, device) as group:
             follow(group)
     except ProcessLost:
         os._exit(1)
@@ -213,7 +213,7 @@ def _own_device(kind: str, number: int) -> torch.device:
 
 
 @contextmanager
-def _joined(
+def joined(
     store: Store, rank: int, size: int, device: torch.device, children: Sequence[SpawnProcess] = ()
 ) -> Iterator[Group]:
     """A member of the group, as long as this is open."""

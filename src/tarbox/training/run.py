@@ -149,18 +149,17 @@ class RunFolder:
 
         They are there when the one that names them is; those of an earlier checkpoint go after it has come.
         """
-        longest = max(map(len, tensors.values())) if shards > 1 else 0
-        tables = {name: table for name, table in tensors.items() if table.ndim > 1 and len(table) == longest}
-        named = [
-            f"{LAST.partition('.')[0]}-{state['epoch']}-{state['step']}-{own}.safetensors" for own in range(shards)
-        ]
-        bounds = [longest * own // shards for own in range(shards + 1)]
-        for name, first, last in zip(named if tables else (), bounds, bounds[1:], strict=False):
+        tables = {name: tensor for name, tensor in tensors.items() if tensor.ndim > 1} if shards > 1 else {}
+        longest = max(map(len, tables.values()), default=0)
+        tables = {name: table for name, table in tables.items() if len(table) == longest}
+        stem, bounds = LAST.partition(".")[0], [longest * own // shards for own in range(shards + 1)]
+        named = [f"{stem}-{state['epoch']}-{state['step']}-{own}.safetensors" for own in range(shards if tables else 0)]
+        for name, first, last in zip(named, bounds, bounds[1:], strict=False):
             write_tensors(self.path / name, {key: table[first:last] for key, table in tables.items()}, {})
         rest = {name: tensor for name, tensor in tensors.items() if name not in tables}
-        write_tensors(self.path / LAST, rest, dict(state) | ({SHARDS: named} if tables else {}))
-        for file in self.path.glob(f"{LAST.partition('.')[0]}-*.safetensors"):
-            if not tables or file.name not in named:
+        write_tensors(self.path / LAST, rest, {**state, **({SHARDS: named} if named else {})})
+        for file in self.path.glob(f"{stem}-*.safetensors"):
+            if file.name not in named:
                 file.unlink()
 
     def has_checkpoint(self) -> bool:

@@ -69,17 +69,24 @@ class Member:
     ) -> None:
         self.group, self.settings, self.sources = group, settings, sources
         self.hardware = Hardware(replace(settings.hardware, graphs=False), group.device)
-        self.shards = NodeShards(sizes, Rounds.of(group.size))
+        self._sampler = Sampler(settings.negatives, torch.Generator(group.device))
+        self._epoch = self._step = 0
+        self.shards = NodeShards.of(sizes, Rounds.of(group.size), self._count_links(sizes))
         self.module = Complex(config, self.shards.local_sizes).to(group.device)
         self.optimizer = build_optimizer(settings.optimizer, self.module, self.hardware)
         self._squares = {own: squares_of(self.optimizer, own) for own in self.module.parameters()}
         self._objective = Objective.of(settings.objective, [own.task for own in sources], group.device)
-        self._sampler = Sampler(settings.negatives, torch.Generator(group.device))
         self.round_steps = steps_of_round(settings, sources, group.size)
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=group.device)
-        self._epoch = self._step = 0
+        self._nobody = torch.empty(0, dtype=torch.int64, device=group.device)
         self._drawn: list[tuple[LinkSource, Tensor, Tensor]] = []
         self._run: Callable[[], None] = self._idle
+
+    def _count_links(self, sizes: Sizes) -> Tensor:
+        """[nodes] the links of each, as those of one epoch are drawn."""
+        self._reseed("links")
+        links = torch.cat([own.lift(own.links_L3, self._sampler)[:, 1:] for own in self.sources])
+        return torch.bincount(links.flatten(), minlength=sizes.entities + sizes.concepts)
 
     @classmethod
     def join(cls, group: Group) -> Member:
@@ -141,6 +148,7 @@ class Member:
                 rivals = Rivals(reached[own.task], own.rivals.drawn, self.group.size)
                 sources.append(LinkSource(own.task, links, rivals, own.sparse))
                 present.append(place)
+        self._nobody = self.shards.nobody(number, self.group.rank)
         self._run = self._idle
         if sources:
             size = max(1, sum(map(len, sources)) // self.round_steps)
@@ -156,6 +164,7 @@ class Member:
     def _advance(self) -> None:
         self._reseed(f"{self._step}/{self.group.rank}")
         self._run()
+        self.module.nodes.detach()[self._nobody] = 0.0  # a rival that is nobody learns nothing
         self._step += 1
         if self._step % self.round_steps == 0:
             self._move(self._step // self.round_steps - 1)

@@ -8,8 +8,9 @@ nodes it has. No row is with two processes at a time.
             0  3 | 2  1      round 1
             0  2 | 1  3      round 2
 
-Nodes go to shards in turn, entities and concepts each: names that follow each other, which are often of one kind, are
-in different shards. Every shard has as many rows; the last may stand for no node.
+Nodes go to shards in turn, entities and concepts each, those with most links first: so shards have about as many links,
+and names that follow each other, which are often of one kind, are in different ones. Every shard has as many rows; the
+last of a kind may stand for no node.
 """
 
 # ruff: noqa: N803 (shape suffixes)
@@ -67,22 +68,31 @@ class Rounds:
 @final
 @dataclass(frozen=True, slots=True)
 class NodeShards:
-    """The rows of nodes: node n, entities before concepts, is in row `row(n)` of shard `shard(n)`.
+    """Where nodes are: `numbers` [nodes] is row * shards + shard of each, entities before concepts; the first
+    `entity_rows` of the `rows` of a shard are of entities.
 
     A process has two shards row by row in turn: the row of `slot` is 2 * row + slot, so entities still come first.
     """
 
     sizes: Sizes
     rounds: Rounds
+    numbers: Tensor
+    entity_rows: int
+    rows: int
 
-    @property
-    def entity_rows(self) -> int:
-        return -(-self.sizes.entities // self.rounds.shards)
-
-    @property
-    def rows(self) -> int:
-        """Of a shard."""
-        return self.entity_rows - (-self.sizes.concepts // self.rounds.shards)
+    @classmethod
+    def of(cls, sizes: Sizes, rounds: Rounds, links_N: Tensor) -> NodeShards:
+        """`links_N` [nodes] are the links of each, by which they are dealt: back and forth, as cards are."""
+        parts, first = [], 0
+        for degrees in (links_N[: sizes.entities], links_N[sizes.entities :]):
+            turns = torch.arange(len(degrees), device=links_N.device)
+            row, shard = turns // rounds.shards, turns % rounds.shards
+            dealt = row * rounds.shards + torch.where(row % 2 == 0, shard, rounds.shards - 1 - shard)
+            numbers = torch.empty_like(dealt)
+            numbers[degrees.argsort(descending=True, stable=True)] = dealt
+            parts.append(numbers + first * rounds.shards)
+            first += -(-len(degrees) // rounds.shards)
+        return cls(sizes, rounds, torch.cat(parts), -(-sizes.entities // rounds.shards), first)
 
     @property
     def local_sizes(self) -> Sizes:
@@ -91,11 +101,8 @@ class NodeShards:
 
     def nodes_of(self, shard: int) -> tuple[Tensor, Tensor]:
         """(rows of a shard, the nodes that they are of)"""
-        numbers = torch.arange(self.rows) * self.rounds.shards + shard
-        nodes = torch.where(numbers < self._first_concept, numbers, numbers - self._first_concept + self.sizes.entities)
-        real = (numbers < self.sizes.entities) | (numbers >= self._first_concept)
-        real &= nodes < self.sizes.entities + self.sizes.concepts
-        return real.nonzero()[:, 0], nodes[real]
+        nodes = (self.numbers % self.rounds.shards == shard).nonzero()[:, 0]
+        return self.numbers[nodes] // self.rounds.shards, nodes
 
     def turns(self, links_L3: Tensor, process: int) -> Tensor:
         """[L] the round in which a process trains on each link (relation, near, far), and -1 where others do. Links
@@ -103,7 +110,7 @@ class NodeShards:
         parts, first, rounds = [], 0, self.rounds
         places, meetings = (table.to(links_L3.device) for table in (rounds.places, rounds.meetings))
         for part in torch.split(links_L3, _AT_ONCE):
-            near, far = (self._number(part[:, column]) % rounds.shards for column in (1, 2))
+            near, far = (self.numbers[part[:, column].long()] % rounds.shards for column in (1, 2))
             spread = torch.arange(first, first + len(part), device=part.device) % len(rounds)
             turn = torch.where(near == far, spread, meetings[near, far])
             parts.append(torch.where(places[turn, near] // 2 == process, turn, -1).to(torch.int16))
@@ -115,15 +122,14 @@ class NodeShards:
         slots = (self.rounds.places[number] % 2).to(links_L3.device)
         columns = [links_L3[:, 0].long()]
         for column in (1, 2):
-            numbers = self._number(links_L3[:, column])
+            numbers = self.numbers[links_L3[:, column].long()]
             columns.append(2 * (numbers // self.rounds.shards) + slots[numbers % self.rounds.shards])
         return torch.stack(columns, 1).int()
 
-    @property
-    def _first_concept(self) -> int:
-        return self.entity_rows * self.rounds.shards
-
-    def _number(self, nodes: Tensor) -> Tensor:
-        """Nodes in turn over the shards, concepts from the beginning of a row on."""
-        wide = nodes.long()
-        return torch.where(wide < self.sizes.entities, wide, wide - self.sizes.entities + self._first_concept)
+    def nobody(self, number: int, process: int) -> Tensor:
+        """The rows of a process that stand for no node in a round."""
+        empty = torch.ones(2 * self.rows, dtype=torch.bool, device=self.numbers.device)
+        held = self.rounds.held(number)
+        for slot in (0, 1):
+            empty[2 * self.nodes_of(held[2 * process + slot])[0] + slot] = False
+        return empty.nonzero()[:, 0]
