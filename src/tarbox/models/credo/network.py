@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.core.errors import StoreVersion
 from tarbox.kb.arrays import Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
 
@@ -86,9 +87,9 @@ class Network:
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
         count = sum(name.startswith(f"{prefix}layer") for name in arrays)
         layers = tuple(arrays[f"{prefix}layer{place}"] for place in range(count))
-        effects = arrays.get(f"{prefix}effects", np.zeros(1, np.float32))
-        if effects.ndim == 1:  # a run of an earlier version, which moves great odds alone
-            effects = np.stack([np.zeros_like(effects), effects], axis=1)
+        effects = arrays.get(f"{prefix}effects")
+        if effects is None or effects.shape[1:] != (2,):
+            raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
         return cls(arrays[f"{prefix}mean"], arrays[f"{prefix}deviation"], layers, effects)
 
 
@@ -98,7 +99,7 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def adjust(logits: Floats, effects: Floats) -> Floats:
-    """[N] probabilities with odds exp(a) p / (1 - p)^(1 + b), where p is that of a logit, for effects (a, b) [.., 2]."""
+    """[N] probabilities with odds exp(a) p / (1 - p)^(1 + b), where p is that of a logit, effects [.., 2] a, b."""
     return sigmoid(logits + effects[..., 0] + effects[..., 1] * np.logaddexp(0, logits))
 
 
