@@ -51,6 +51,7 @@ from tarbox.models.scorer import Scorer
 from tarbox.service.candidates import CandidateFinder
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.training.events import Event, PartBegan
+from tarbox.training.hardware import find_device
 from tarbox.training.session import Listeners, start
 from tarbox.training.settings import read_assignments, read_recipe, resolve
 
@@ -141,12 +142,9 @@ def train(facts: Facts, store: Store, folder: Path, given: list[str]) -> tuple[K
     saved = open_run(folder / "run")
     fitted = open_predictor(saved)
     config = read_config(CredoConfig, own_settings(saved.settings["model"]), "model")
-    return (
-        KnowledgeBase(saved.facts, store=saved.store),
-        saved.scorer(),
-        build_predictor(config, sizes_of(saved.facts), {name: fitted.floats(name) for name in ("nodes", "relations")}),
-        seconds,
-    )
+    tables = {name: fitted.floats(name) for name in ("nodes", "relations")}
+    predictor = build_predictor(config, sizes_of(saved.facts), tables).to(find_device("auto"))
+    return KnowledgeBase(saved.facts, store=saved.store), saved.scorer(), predictor, seconds
 
 
 def best_pairs(facts: Facts, relation: int, score: Callable[[Keys, Keys], Doubles]) -> Keys:

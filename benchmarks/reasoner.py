@@ -119,7 +119,7 @@ def work(options: argparse.Namespace) -> None:
     print(
         f"    {name} {seed}: {time.monotonic() - began:.0f} s after training: {averages}", file=sys.stderr, flush=True
     )
-    if seed == 0:
+    if seed == options.first:
         found["counting"] = per_query(Counting.from_facts(benchmark.store.facts), table, benchmark)
     split = split_of(options.scratch, name, benchmark)
     if split is not None:
@@ -208,7 +208,7 @@ def fact_reliability(credo: Credo, split: Split) -> dict[str, Any]:
     usable = ~(in_whole & ~in_valid)
     losses = {}
     for power in (0.0, 0.25, 0.5, 0.75, 1.0):
-        after = np.minimum(before / (1 - before) ** power, CERTAIN)
+        after = np.minimum(before / np.maximum(1 - before, 1e-6) ** power, CERTAIN)
         half = after / (2 - after)  # half of what is missing is in the validation graph; the other half is left out
         losses[str(power)] = -1000 * float(np.where(in_valid, np.log(half), np.log1p(-half))[usable].mean())
     tenths = np.minimum((10 * found).astype(int), 9)
@@ -324,6 +324,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--only", help="names, separated by commas; else everything that is there")
     parser.add_argument("--scratch", type=Path, default=Path("scratch"), help="where benchmarks and stores are")
     parser.add_argument("--seeds", type=int, default=3, help="under the honest protocol; one for imported sets")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--ece", type=int, default=500, help="queries of each template for calibration")
     parser.add_argument("--set", action="append", default=[], help="a setting")
@@ -348,7 +349,8 @@ def main() -> None:
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
         list(pool.map(lambda name: ensure(options.scratch, name), names))
     print("benchmarks are ready", flush=True)
-    waiting = [(name, seed) for seed in range(options.seeds) for name in names if name in HONEST or not seed]
+    seeds = range(options.first, options.first + options.seeds)
+    waiting = [(name, seed) for seed in seeds for name in names if name in HONEST or seed == options.first]
     found: list[dict[str, Any]] = []
     with ThreadPoolExecutor(options.jobs) as pool:
         for done in as_completed([pool.submit(run_worker, options, name, seed) for name, seed in waiting]):
@@ -366,7 +368,13 @@ def main() -> None:
 def run_worker(options: argparse.Namespace, name: str, seed: int) -> Any:
     """What `work` finds, in a process of its own with its share of the processors."""
     command = [sys.executable, __file__, "--worker", name, "--seed", str(seed), "--ece", str(options.ece)]
-    command += ["--scratch", str(options.scratch), *(f"--set={text}" for text in options.set)]
+    command += [
+        "--first",
+        str(options.first),
+        "--scratch",
+        str(options.scratch),
+        *(f"--set={text}" for text in options.set),
+    ]
     share = str(max((os.cpu_count() or 1) // options.jobs, 1))
     environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), share)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)

@@ -43,7 +43,7 @@ from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, read_tensors
 from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, resolve
-from tarbox.training.step import Adagrad
+from tarbox.training.step import Adagrad, sum_rows
 
 PARTED = "parted_model:Parted"
 
@@ -236,6 +236,18 @@ def test_a_sparse_gradient_updates_its_rows_as_a_dense_one_does() -> None:
             optimizer.step()
         torch.testing.assert_close(tables[0], tables[1])
     assert torch.equal(tables[0][[2, 3, 5]], torch.arange(12.0).view(6, 2)[[2, 3, 5]])
+
+
+def test_the_rows_of_a_sparse_gradient_are_summed_without_being_counted() -> None:
+    rows = torch.tensor([[3, 0, 3, 5, 3, 1, 5]])
+    values = torch.arange(14, dtype=torch.float32).reshape(7, 2)
+    gradient = torch.sparse_coo_tensor(rows, values, (7, 2), check_invariants=False)
+    found, sums = sum_rows(gradient)
+    assert len(found) == 7
+    dense = torch.zeros(7, 2).index_add_(0, found, sums)
+    torch.testing.assert_close(dense, gradient.to_dense())
+    kept = [(row, total) for row, total in zip(found.tolist(), sums.tolist(), strict=True) if any(total)]
+    assert sorted(row for row, _ in kept) == [0, 1, 3, 5]  # each once: squares are of sums
 
 
 def test_a_step_with_sparse_gradients_is_not_recorded() -> None:

@@ -147,11 +147,26 @@ class Adagrad(torch.optim.Optimizer):
 def _update_rows(parameter: Tensor, squares: Tensor, rate: float | Tensor) -> None:
     """Adagrad's update of the rows that a sparse gradient has."""
     assert parameter.grad is not None
-    gradient = parameter.grad.coalesce()
-    rows_R, values_RD = gradient.indices()[0], gradient.values()
-    sums_RD = squares[rows_R].addcmul_(values_RD, values_RD)
-    squares.index_copy_(0, rows_R, sums_RD)
-    parameter.index_copy_(0, rows_R, parameter[rows_R] - values_RD / (sums_RD.sqrt() + 1e-10) * rate)
+    rows_R, values_RD = (sum_rows if parameter.is_cuda else _coalesce)(parameter.grad)
+    squares.index_add_(0, rows_R, values_RD * values_RD)
+    parameter.index_add_(0, rows_R, values_RD / (squares[rows_R].sqrt() + 1e-10) * -rate)
+
+
+def _coalesce(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    summed = gradient.coalesce()
+    return summed.indices()[0], summed.values()
+
+
+def sum_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: row 0, with nothing, stands for
+    those that are there twice. To read back how many rows differ, a host would wait for its GPU in every step."""
+    rows_R, order_R = gradient._indices()[0].sort()
+    place_R = torch.cat([rows_R.new_zeros(1), (rows_R[1:] != rows_R[:-1]).long().cumsum(0)])
+    values_RD = gradient._values()[order_R]
+    return (
+        torch.zeros_like(rows_R).scatter_(0, place_R, rows_R),
+        torch.zeros_like(values_RD).index_add_(0, place_R, values_RD),
+    )
 
 
 Agreement = Callable[[Tensor], Tensor]

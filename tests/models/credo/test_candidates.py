@@ -150,7 +150,7 @@ def test_the_pool_has_what_is_reached_most_often() -> None:
 def test_beyond_the_pool_nothing_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     world, model, evidence = given_(4)
     monkeypatch.setattr(module, "_POOL", 2)
-    monkeypatch.setattr(module, "_CELLS", {"cpu": 1})
+    monkeypatch.setattr(module, "_CELLS", {"cpu": (1, 1)})
     for relation, (keys, _) in enumerate(candidate_links(model, evidence)):
         _, head, tail = TripleKeys(7).decode(keys)
         own = world.facts.relations == relation

@@ -36,9 +36,10 @@ LEAST_LIKELY: Final = 0.05
 LEAST_SHARE: Final = 2e-3
 """Candidates with a smaller share of the softmax are none."""
 _POOL: Final = 1 << 13
-_CELLS: Final = {"cpu": 1 << 35, "cuda": 1 << 39}
-"""Scores that are computed for all questions together, about: with more, only so many nodes are scored for each as that
-allows, but at least `_POOL`, namely those that the relation leads to most often."""
+_CELLS: Final = {"cpu": (1 << 17, 1 << 35), "cuda": (1 << 22, 1 << 39)}
+"""Scores that are computed for each fact, about, and for all: each directed relation has its share of them. Where its
+questions would take more, only so many nodes are scored for each as that allows, but at least `_POOL`, namely those
+that the relation leads to most often."""
 _MOST: Final = 64
 _FEWEST: Final = 4
 _ALL: Final = 1 << 26
@@ -186,7 +187,8 @@ def _ask(
     known = evidence.known_links(directed)
     asked = probable >= LEAST_LIKELY
     asked[known[0]] = True
-    size = _pool_size(2 * len(evidence.facts.heads), predictor)
+    share = len(known[0]) / max(2 * len(evidence.facts.heads), 1)
+    size = _pool_size(len(evidence.facts.heads), share, int(asked.sum()), predictor)
     pool = Pool.of(np.bincount(known[1], minlength=width), 0, size, needed=False)
     sums = np.full(width, np.nan, np.float32)
     parts = [(asked, pool)]
@@ -258,7 +260,7 @@ def candidate_typings(
     asked[facts.typed[facts.term_typings()]] = False
     everybody = np.flatnonzero(asked if scope is None else asked & scope.typed).astype(np.int32)
     near, far = evidence.instances.concepts_of.coordinates()
-    size = _pool_size(len(everybody), predictor)
+    size = _pool_size(len(near), 1.0, len(everybody), predictor)
     pool = Pool.of(np.bincount(far[asked[near]], minlength=width), evidence.sizes.entities, size, needed=True)
     places = predictor.places
 
@@ -293,8 +295,10 @@ def _drawn(keys: Keys, share: float) -> Keys:
     return keys[(keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) < share * (1 << 24)]
 
 
-def _pool_size(questions: int, predictor: Complex) -> int:
-    return max(_POOL, _CELLS[predictor.nodes.device.type] // max(questions, 1))
+def _pool_size(facts: int, share: float, questions: int, predictor: Complex) -> int:
+    """The nodes that are scored for each question, where these have a share of what is computed for so many facts."""
+    each, most = _CELLS[predictor.nodes.device.type]
+    return max(_POOL, int(share * min(each * facts, most) / max(questions, 1)))
 
 
 def _blocks(size: int, width: int, predictor: Complex) -> Iterator[slice]:

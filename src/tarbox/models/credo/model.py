@@ -49,11 +49,11 @@ _FREQUENT: Final = 1e-5
 """And what more it counts where the operand's relation leads there most often."""
 _TIE: Final = 1e-12
 """What a prior adds to a score: it orders candidates that are equal otherwise."""
-_FITTING: Final = {"cpu": (128, 512, 1024), "cuda": (512, 16384, 1 << 15)}
+_FITTING: Final = {"cpu": (128, 512, 1024), "cuda": (1024, 16384, 1 << 15)}
 """By device, where the settings leave it open: the rank, the candidates drawn for a step, and the most entities or
 concepts of which all are candidates."""
 _SMALL: Final = 50_000
-"""With more nodes than this a processor has half of the rank."""
+"""With more nodes than this the rank is half of that."""
 _SUBSUMPTIONS: Final = {"offsets": "offsets", "concepts": "columns", "degrees": "values"}
 """What the arrays of predicted subsumptions are in a matrix; runs of earlier versions have none."""
 _ALTERNATIVES: Final = 8
@@ -269,7 +269,7 @@ class Credo(Learner):
         rank, candidates, most = _FITTING[device.type]
         if max(sizes.entities, sizes.concepts) <= most:
             candidates = 0
-        if device.type == "cpu" and sizes.entities + sizes.concepts > _SMALL:
+        if sizes.entities + sizes.concepts > _SMALL:
             rank //= 2
         return replace(
             config,

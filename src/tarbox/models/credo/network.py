@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.core.errors import StoreVersion
 from tarbox.kb.arrays import Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
 
@@ -45,7 +46,7 @@ _MOMENTS: Final = 200_000
 @dataclass(frozen=True, slots=True)
 class Network:
     """Standardises features [N, F] and maps them to logits [N]; `layers` are weights [out, in] and biases in turn,
-    `effects` [G] those of groups of samples on their odds (`adjust`).
+    `effects` [G, 2] those of groups of samples on their odds (`adjust`).
 
     >>> Network(np.zeros(1, np.float32), np.ones(1, np.float32), (np.eye(1, dtype=np.float32), np.zeros(1))).apply(
     ...     np.array([[0.0]], np.float32)).tolist()
@@ -55,7 +56,7 @@ class Network:
     mean: Floats
     deviation: Floats
     layers: tuple[Floats, ...]
-    effects: Floats = field(default_factory=lambda: np.zeros(1, np.float32))
+    effects: Floats = field(default_factory=lambda: np.zeros((1, 2), np.float32))
 
     def apply(self, features_NF: Floats, group: Places | int = 0) -> Floats:
         """[N] probabilities."""
@@ -86,7 +87,9 @@ class Network:
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
         count = sum(name.startswith(f"{prefix}layer") for name in arrays)
         layers = tuple(arrays[f"{prefix}layer{place}"] for place in range(count))
-        effects = arrays.get(f"{prefix}effects", np.zeros(1, np.float32))  # older runs have none
+        effects = arrays.get(f"{prefix}effects")
+        if effects is None or effects.shape[1:] != (2,):
+            raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
         return cls(arrays[f"{prefix}mean"], arrays[f"{prefix}deviation"], layers, effects)
 
 
@@ -96,25 +99,28 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def adjust(logits: Floats, effects: Floats) -> Floats:
-    """[N] probabilities with odds p / (1 - p)^(1 + effect), where p is that of a logit."""
-    return sigmoid(logits + effects * np.logaddexp(0, logits))
+    """[N] probabilities with odds exp(a) p / (1 - p)^(1 + b), where p is that of a logit, effects [.., 2] a, b."""
+    return sigmoid(logits + effects[..., 0] + effects[..., 1] * np.logaddexp(0, logits))
 
 
 def fit_effects(logits: Floats, true: Flags, group: Places, count: int) -> Floats:
-    """[count] the likeliest effects of groups of samples: one parameter of beta calibration (Kull et al. 2017).
+    """[count, 2] the likeliest effects of groups of samples: two parameters of beta calibration (Kull et al. 2017).
 
-    They are normal around 0 with the variance that they themselves show (empirical Bayes): few samples change little.
+    Each kind is normal around 0 with the variance that it shows itself (empirical Bayes): few samples change little.
     """
-    some = logits > -7  # effects do not change the odds of others
+    some = logits > -9  # what is still less likely says nothing
     logits, true, group = logits[some], true[some], group[some]
-    column = np.logaddexp(0, logits).astype(np.float64)
-    effects, variance = np.zeros(count), 1.0
-    for _ in range(20 if count else 0):  # a step of Newton's method, and one for the variance
-        p = adjust(logits, effects[group].astype(np.float32))
-        slope = np.bincount(group, (p - true) * column, count) + effects / variance
-        curvature = np.bincount(group, p * (1 - p) * column**2, count) + 1 / variance
-        effects -= np.clip(slope / curvature, -1, 1)
-        variance = float((effects**2 + 1 / curvature).mean())
+    columns = np.ones(len(logits)), np.logaddexp(0, logits).astype(np.float64)
+    effects, variance = np.zeros((count, 2)), np.ones(2)
+    curvature = np.empty((count, 2, 2))
+    for _ in range(20 if count else 0):  # a step of Newton's method, and one for the variances
+        p = adjust(logits, effects[group].astype(np.float32)).astype(np.float64)
+        slope = np.stack([np.bincount(group, (p - true) * own, count) for own in columns], 1) + effects / variance
+        for one, other in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            curvature[:, one, other] = np.bincount(group, p * (1 - p) * columns[one] * columns[other], count)
+        curvature += np.diag(1 / variance)
+        effects -= np.clip(np.linalg.solve(curvature, slope[..., None])[..., 0], -1, 1)
+        variance = (effects**2 + np.linalg.inv(curvature).diagonal(0, 1, 2)).mean(0)
     return effects.astype(np.float32)
 
 
