@@ -46,11 +46,13 @@ AT_ONCE: Final = 10_000_000
 """Facts that are made at a time."""
 NEAR: Final = 0.15
 """How far measured memory may be from what was computed."""
-LINK: Final = 12 + 8 + 24
-"""Bytes of a link: its ids, its place in the order of an epoch, and what making that order takes."""
+LINK: Final = 12 + 8
+"""Bytes of a link: its ids, and its place in the order of an epoch."""
+SHUFFLED: Final = 32
+"""Bytes of a link while that order is made, which is not while a step is."""
 ROW_PASSES: Final = 14
-"""Rows of a batch, about, that are held at a time for each link: embeddings, products, gradients."""
-SCORE_PASSES: Final = 5
+"""Rows, about, that a step holds at a time for each of its links: embeddings, products, gradients, sums."""
+SCORE_PASSES: Final = 4
 """The same of scores."""
 
 
@@ -94,7 +96,7 @@ def memory_of(chosen: Any, batch: int) -> float:
     row = 8 * chosen.rank
     tables = 2 * row * (chosen.entities + 2 * chosen.relations + 3)
     step = batch * (ROW_PASSES * row + 4 * SCORE_PASSES * max(chosen.rivals, 2 * chosen.relations + 3))
-    return float(tables + LINK * 2 * chosen.facts + step)
+    return float(tables + LINK * 2 * chosen.facts + max(step, SHUFFLED * 2 * chosen.facts))
 
 
 def settings_of(chosen: argparse.Namespace, batch: int) -> Settings:

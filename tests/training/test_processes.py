@@ -208,7 +208,7 @@ def test_a_killed_leader_leaves_no_process_behind(
     script = script.replace("epochs = 3", "epochs = 100000")
     file = tmp_path / "train.py"
     file.write_text(script)
-    process = subprocess.Popen([sys.executable, file], stderr=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, file], stderr=subprocess.DEVNULL)
     metrics = tmp_path / "run" / "metrics.jsonl"
     _wait(lambda: metrics.exists() and "epoch" in metrics.read_text(), 120)
     children = _children(process.pid)
