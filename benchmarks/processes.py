@@ -33,9 +33,10 @@ from tarbox.models.links import link_sources
 from tarbox.models.saved import sizes_of
 from tarbox.training.group import lead
 from tarbox.training.hardware import numerics, open_hardware, threads
-from tarbox.training.loop import Stepper, build_engine
+from tarbox.training.loop import build_engine
 from tarbox.training.settings import Settings, read_recipe, resolve
-from tarbox.training.sharded import Order, ShardedEngine, follow
+from tarbox.training.sharded import LeaderOrder, ShardedEngine, follow
+from tarbox.training.step import Stepper
 
 FASTER: Final = 1.7
 WITHIN: Final = 0.5
@@ -50,7 +51,7 @@ def train(facts: HeldOut, settings: Settings, config: ComplexConfig) -> tuple[Co
     predictor = Complex(config, sizes_of(facts.whole))
     sources = link_sources(facts.kept, config.candidates, hardware.device)
     began = time.perf_counter()
-    with lead(settings.hardware, follow, Order.QUIT) as group:
+    with lead(settings.hardware, follow, LeaderOrder.QUIT) as group:
         engine: Stepper = (
             build_engine(settings, predictor, sources, hardware)
             if group is None

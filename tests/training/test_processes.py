@@ -26,13 +26,14 @@ from tarbox.models.links import LinkSource, link_sources
 from tarbox.training.checkpoints import State
 from tarbox.training.events import Event, Ticked, read_metrics
 from tarbox.training.failures import TrainingInterrupted
-from tarbox.training.group import Group, ProcessLost, joined, lead
+from tarbox.training.group import ProcessGroup, ProcessLost, joined, lead
 from tarbox.training.hardware import HardwareConfig, numerics, open_hardware
-from tarbox.training.loop import Stepper, build_engine
+from tarbox.training.loop import build_engine
 from tarbox.training.run import LAST, RunFolder, read_tensors
 from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, read_assignments, resolve
-from tarbox.training.sharded import Order, ShardedEngine, follow
+from tarbox.training.sharded import LeaderOrder, ShardedEngine, follow
+from tarbox.training.step import Stepper
 
 PARTED = "parted_model:Parted"
 SIZES = Sizes(entities=40, concepts=8, relations=3)
@@ -58,8 +59,8 @@ def settings_of(processes: int) -> Settings:
 
 @contextmanager
 def engine_of(
-    facts: Facts, processes: int, group: Group | None = None, lifts: bool = True
-) -> Iterator[tuple[Stepper, Complex, Group | None]]:
+    facts: Facts, processes: int, group: ProcessGroup | None = None, lifts: bool = True
+) -> Iterator[tuple[Stepper, Complex, ProcessGroup | None]]:
     settings = settings_of(processes)
     hardware = open_hardware(settings.hardware)
     torch.manual_seed(0)
@@ -67,7 +68,7 @@ def engine_of(
     sources: list[LinkSource] = link_sources(facts, 0, hardware.device)
     if not lifts:
         sources = [LinkSource(own.task, own.links_L3, own.rivals, own.sparse) for own in sources]
-    with lead(settings.hardware, follow, Order.QUIT) as led, numerics(hardware):
+    with lead(settings.hardware, follow, LeaderOrder.QUIT) as led, numerics(hardware):
         found = group or led
         if found is None:
             yield build_engine(settings, predictor, sources, hardware), predictor, None

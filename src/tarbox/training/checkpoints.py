@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tarbox.models.learning.negatives import Sampler
 from tarbox.training.failures import TrainingError
+from tarbox.training.step import Stepper
 
 MODEL: Final = "model/"
 OPTIMIZER: Final = "optimizer/"
@@ -44,25 +44,7 @@ class State:
         return self.step / before if before else 1.0
 
 
-class Restorable(Protocol):
-    """What a checkpoint is made of: an `Engine`, or one of several processes."""
-
-    @property
-    def module(self) -> nn.Module: ...
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer: ...
-
-    @property
-    def sampler(self) -> Sampler: ...
-
-    @property
-    def losses_T(self) -> Tensor:  # noqa: N802
-        """[4] the sums of the losses of each task."""
-        ...
-
-
-def snapshot(engine: Restorable, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def snapshot(engine: Stepper, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """(tensors, state) of a checkpoint: weights, Adam's moments, random states, the sums of losses, the place."""
     tensors = {MODEL + name: tensor for name, tensor in engine.module.state_dict().items()}
     for name, parameter in engine.module.named_parameters():
@@ -74,7 +56,7 @@ def snapshot(engine: Restorable, state: State) -> tuple[dict[str, Tensor], dict[
     return tensors, asdict(state)
 
 
-def restore(engine: Restorable, state: State, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+def restore(engine: Stepper, state: State, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Bring an engine and a state to where a checkpoint was written."""
     weights = {name.removeprefix(MODEL): tensor for name, tensor in tensors.items() if name.startswith(MODEL)}
     try:
@@ -92,7 +74,7 @@ def restore(engine: Restorable, state: State, tensors: Mapping[str, Tensor], abo
         setattr(state, name, value)
 
 
-def _restore_random(engine: Restorable, tensors: Mapping[str, Tensor]) -> None:
+def _restore_random(engine: Stepper, tensors: Mapping[str, Tensor]) -> None:
     """A run resumed on another kind of device begins its random numbers anew: their states do not fit."""
     torch.set_rng_state(tensors[GLOBAL])
     if tensors[GENERATOR].shape == engine.sampler.generator.get_state().shape:

@@ -26,14 +26,14 @@ from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
 from tarbox.training.events import MemoryPlanned, Validated
 from tarbox.training.failures import StopSignals, interrupted, require_memory
-from tarbox.training.group import Group
+from tarbox.training.group import ProcessGroup
 from tarbox.training.hardware import Hardware
-from tarbox.training.loop import ALL_EPOCHS, Fit, Observers, Stepper, Trainer, build_engine
+from tarbox.training.loop import ALL_EPOCHS, Fit, Observers, Trainer, build_engine
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, write_tensors
 from tarbox.training.settings import Settings
 from tarbox.training.sharded import ShardedEngine
-from tarbox.training.step import Engine
+from tarbox.training.step import Engine, Stepper
 from tarbox.training.validation import Validator
 
 NOTHING_LEARNT: Final = "there is nothing to train"
@@ -51,7 +51,7 @@ class TrainingContext:
         hardware: Hardware,
         run: RunFolder,
         observers: Observers,
-        group: Group | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
         self.settings, self.data, self.hardware, self.run = settings, data, hardware, run
         self._observers, self._group = observers, group

@@ -45,7 +45,7 @@ class ProcessLost(TrainingError):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProcessGroup:
     """This process among `size`, the leader being 0; `children` are those that it has started."""
 
     rank: int
@@ -130,7 +130,9 @@ def torchrun_rank() -> int | None:
 
 
 @contextmanager
-def lead(config: HardwareConfig, follow: Callable[[Group], None], quit_order: float) -> Iterator[Group | None]:
+def lead(
+    config: HardwareConfig, follow: Callable[[ProcessGroup], None], quit_order: float
+) -> Iterator[ProcessGroup | None]:
     """The group that this process leads while it trains; none where it trains alone. `follow` is what others do."""
     if torchrun_rank() is not None:
         with joined(*_torchrun_store(), find_device(config.device)) as group:
@@ -163,7 +165,7 @@ def lead(config: HardwareConfig, follow: Callable[[Group], None], quit_order: fl
             child.join()
 
 
-def _lead(group: Group, quit_order: float) -> Iterator[Group]:
+def _lead(group: ProcessGroup, quit_order: float) -> Iterator[ProcessGroup]:
     try:
         yield group
     finally:
@@ -171,7 +173,7 @@ def _lead(group: Group, quit_order: float) -> Iterator[Group]:
             group.tell(quit_order)
 
 
-def follow_torchrun(follow: Callable[[Group], None]) -> None:
+def follow_torchrun(follow: Callable[[ProcessGroup], None]) -> None:
     """What a process of torchrun does that is not the leader."""
     store, rank, size = _torchrun_store()
     kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -183,14 +185,14 @@ def _torchrun_store() -> tuple[Store, int, int]:
     return PrefixStore("tarbox", store), rank, size
 
 
-def _child(rank: int, size: int, port: int, kind: str, follow: Callable[[Group], None]) -> None:
+def _child(rank: int, size: int, port: int, kind: str, follow: Callable[[ProcessGroup], None]) -> None:
     """The whole life of a process that the leader has started."""
     store = TCPStore("127.0.0.1", port, size, is_master=False, wait_for_workers=False)
     store.add("here", 1)
     _serve((store, rank, size), _own_device(kind, rank), follow)
 
 
-def _serve(place: tuple[Store, int, int], device: torch.device, follow: Callable[[Group], None]) -> None:
+def _serve(place: tuple[Store, int, int], device: torch.device, follow: Callable[[ProcessGroup], None]) -> None:
     """Ctrl+C and torchrun's end reach every process: here the leader decides. Who is left alone goes quietly: it is
     the leader that says what happened."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -215,7 +217,7 @@ def _own_device(kind: str, number: int) -> torch.device:
 @contextmanager
 def joined(
     store: Store, rank: int, size: int, device: torch.device, children: Sequence[SpawnProcess] = ()
-) -> Iterator[Group]:
+) -> Iterator[ProcessGroup]:
     """A member of the group, as long as this is open."""
     if sys.platform == "linux" and (children or multiprocessing.parent_process() is not None):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the name of a machine may lead nowhere
@@ -227,7 +229,7 @@ def joined(
     except RuntimeError as error:
         raise ProcessLost(f"{size} processes cannot find each other: {str(error).splitlines()[0]}") from error
     try:
-        yield Group(rank, size, device, store, children)
+        yield ProcessGroup(rank, size, device, store, children)
     finally:
         dist.destroy_process_group()
 

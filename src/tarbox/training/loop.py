@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Final, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +20,14 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import WEIGHTS
 from tarbox.models.scorer import Scorer
-from tarbox.training.checkpoints import Restorable, State, restore, snapshot
+from tarbox.training.checkpoints import State, restore, snapshot
 from tarbox.training.events import EpochEnded, Started, Ticked, Validated
 from tarbox.training.failures import StopSignals, interrupted, not_a_number
 from tarbox.training.hardware import Hardware, numerics, threads
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, read_tensors
 from tarbox.training.settings import Settings
-from tarbox.training.step import Engine, build_optimizer
+from tarbox.training.step import Engine, Stepper, build_optimizer
 from tarbox.training.stopwatch import Clock, Stopwatch
 from tarbox.training.validation import Validator
 
@@ -43,42 +43,6 @@ def build_engine(settings: Settings, module: nn.Module, sources: Sequence[Sample
     objective = Objective.of(settings.objective, portions.tasks, hardware.device)
     sampler = Sampler(settings.negatives, torch.Generator(hardware.device).manual_seed(settings.seed))
     return Engine(module, portions, objective, build_optimizer(settings.optimizer, module, hardware), sampler)
-
-
-class EpochPlan(Protocol):
-    """`steps` of `samples` each make an epoch, of these tasks."""
-
-    @property
-    def steps(self) -> int: ...
-
-    @property
-    def samples(self) -> int: ...
-
-    @property
-    def tasks(self) -> list[Task]: ...
-
-    def begin(self, seed: int, epoch: int, step: int) -> None:
-        """Go to this step of this epoch."""
-
-
-class Stepper(Restorable, Protocol):
-    """What the loop drives: an `Engine`, or a `tarbox.training.sharded.ShardedEngine`. Checkpoints of it are written in
-    `shards` files."""
-
-    @property
-    def portions(self) -> EpochPlan: ...
-
-    @property
-    def shards(self) -> int: ...
-
-    def operations(self) -> int: ...
-
-    def runner(self, hardware: Hardware) -> Callable[[], None]: ...
-
-    def set_rate(self, rate: float) -> None: ...
-
-    def collect(self) -> None:
-        """Bring all weights and what the optimizer knows of them here."""
 
 
 @final

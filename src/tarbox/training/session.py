@@ -44,7 +44,7 @@ from tarbox.training.loop import Observers, nothing
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, check_place
 from tarbox.training.settings import RESUMABLE, Settings, resolve
-from tarbox.training.sharded import Order, check_processes, follow
+from tarbox.training.sharded import LeaderOrder, check_processes, follow
 from tarbox.training.stopwatch import Clock
 
 
@@ -173,7 +173,7 @@ def _train(
         report = ProgressReport(told, listeners.clock, hardware.memory_used)
         with explained(run.path, _smaller(settings)), _bounded(hardware) as renew, StopSignals() as signals:
             observers = Observers(report, signals, listeners.clock, renew)
-            with lead(settings.hardware, follow, Order.QUIT) as group:
+            with lead(settings.hardware, follow, LeaderOrder.QUIT) as group:
                 context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers, group)
                 state = _learn(context)
             best = (state.best_epoch, state.best)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
@@ -32,14 +32,14 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.links import Lifts, LinkSource, Rivals
 from tarbox.models.registry import find_model
-from tarbox.training.group import Group, ProcessLost, torchrun_rank
+from tarbox.training.group import ProcessGroup, ProcessLost, torchrun_rank
 from tarbox.training.hardware import Hardware, numerics, threads
 from tarbox.training.settings import Settings, resolve
 from tarbox.training.sharding import NodeShards, Rounds
 from tarbox.training.step import SQUARES, Engine, build_optimizer, set_rate
 
 
-class Order(IntEnum):
+class LeaderOrder(IntEnum):
     """What the leader tells; QUIT and FIT between fits, the others within one."""
 
     QUIT = 0
@@ -51,7 +51,7 @@ class Order(IntEnum):
     RELEASE = 6
 
 
-class Whole(NamedTuple):
+class WholeTables(NamedTuple):
     """The tables of all nodes and relations, and of their squares, which the leader has."""
 
     nodes: Tensor
@@ -59,13 +59,23 @@ class Whole(NamedTuple):
     relations: Tensor
     relation_squares: Tensor
 
+    @classmethod
+    def of(cls, module: Complex, optimizer: torch.optim.Optimizer) -> WholeTables:
+        nodes, relations = module.nodes.detach(), module.relations.detach()
+        return cls(nodes, squares_of(optimizer, module.nodes), relations, squares_of(optimizer, module.relations))
+
 
 @final
 class Member:
     """What a process has of a fit: two shards of the nodes, the relations, and all links."""
 
     def __init__(
-        self, group: Group, settings: Settings, config: ComplexConfig, sizes: Sizes, sources: Sequence[LinkSource]
+        self,
+        group: ProcessGroup,
+        settings: Settings,
+        config: ComplexConfig,
+        sizes: Sizes,
+        sources: Sequence[LinkSource],
     ) -> None:
         self.group, self.settings, self.sources = group, settings, sources
         self.hardware = Hardware(replace(settings.hardware, graphs=False), group.device)
@@ -74,7 +84,8 @@ class Member:
         self.shards = NodeShards.of(sizes, Rounds.of(group.size), self._count_links(sizes))
         self.module = Complex(config, self.shards.local_sizes).to(group.device)
         self.optimizer = build_optimizer(settings.optimizer, self.module, self.hardware)
-        self._squares = {own: squares_of(self.optimizer, own) for own in self.module.parameters()}
+        self._here, self._places = WholeTables.of(self.module, self.optimizer), list[int]()
+        self.whole: WholeTables | None = None
         self._objective = Objective.of(settings.objective, [own.task for own in sources], group.device)
         self.round_steps = steps_of_round(settings, sources, group.size)
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=group.device)
@@ -89,9 +100,8 @@ class Member:
         return torch.bincount(links.flatten(), minlength=sizes.entities + sizes.concepts)
 
     @classmethod
-    def join(cls, group: Group) -> Member:
-        """What the leader says of a fit, in another process."""
-        about, tensors = group.spread()
+    def join(cls, group: ProcessGroup, about: Mapping[str, Any], tensors: Sequence[Tensor]) -> Member:
+        """As the leader says, in another process."""
         rest, sources = iter(tensors), []
         for own in about["sources"]:
             links_L3 = next(rest)
@@ -101,28 +111,23 @@ class Member:
         config = read_config(ComplexConfig, about["model"])
         return cls(group, resolve([about["settings"]]), config, Sizes(**about["sizes"]), sources)
 
-    def operations(self) -> int:
-        """As of `Engine.operations`."""
-        batch = sum(map(len, self.sources)) // (self.group.size * self.steps) + 1
-        return batch * max(own.cells(0) for own in self.sources) * self.module.nodes.shape[1]
-
     @property
     def steps(self) -> int:
         """Of an epoch."""
         return self.round_steps * len(self.shards.rounds)
 
-    def obey(self, kind: float, *numbers: float, whole: Whole | None = None) -> None:
-        """Everybody does the same; the leader has the `whole`."""
-        match Order(int(kind)):
-            case Order.PLACE:
-                self._place(int(numbers[0]), whole)
-            case Order.EPOCH:
+    def obey(self, kind: float, *numbers: float) -> None:
+        """Everybody does the same; the leader has the `whole` tables beside."""
+        match LeaderOrder(int(kind)):
+            case LeaderOrder.PLACE:
+                self._place(int(numbers[0]))
+            case LeaderOrder.EPOCH:
                 set_rate(self.optimizer, numbers[2])
                 self._begin(int(numbers[0]), int(numbers[1]))
-            case Order.STEP:
+            case LeaderOrder.STEP:
                 self._advance()
-            case Order.COLLECT:
-                self._collect(whole)
+            case LeaderOrder.COLLECT:
+                self._collect()
             case other:
                 raise AssertionError(other)
 
@@ -167,7 +172,7 @@ class Member:
         self.module.nodes.detach()[self._nobody] = 0.0  # a rival that is nobody learns nothing
         self._step += 1
         if self._step % self.round_steps == 0:
-            self._move(self._step // self.round_steps - 1)
+            self._move(self._step // self.round_steps)
             if self._step < self.steps:
                 self._open_round()
 
@@ -195,75 +200,81 @@ class Member:
         self._sampler.generator.manual_seed(own)
 
     @torch.no_grad()
-    def _move(self, number: int) -> None:
-        """After a round the shards go where the next one wants them."""
-        before, after = (self.shards.rounds.held(own) for own in (number, number + 1))
-        rank = self.group.rank
-        mine = [place for place in (2 * rank, 2 * rank + 1) if before[place] != after[place]]
-        packed = {before[place]: self._pack(place % 2) for place in mine}
-        wanted = {after[place]: packed.get(after[place], self._buffer()) for place in mine}
-        sent = [(packed[shard], after.index(shard) // 2) for shard in sorted(packed.keys() - wanted.keys())]
-        received = [(wanted[shard], before.index(shard) // 2) for shard in sorted(wanted.keys() - packed.keys())]
-        self.group.exchange(sent, received)
-        for shard, buffer in wanted.items():
-            self._unpack(after.index(shard) % 2, buffer)
-
-    @torch.no_grad()
-    def _place(self, number: int, whole: Whole | None) -> None:
+    def _place(self, number: int) -> None:
         """What the leader has becomes everybody's, as a round wants it."""
-        relations = self.module.relations
-        if whole is not None:
-            relations.copy_(whole.relations)
-            self._squares[relations].copy_(whole.relation_squares)
-        self.group.broadcast(relations.detach())
-        self.group.broadcast(self._squares[relations])
-        for place, shard in enumerate(self.shards.rounds.held(number)):
-            holder, buffer = place // 2, self._buffer()
-            if whole is not None:
-                rows, nodes = self.shards.nodes_of(shard)
-                for own, table in enumerate((whole.nodes, whole.squares)):
-                    buffer[own, rows] = table[nodes]
-            if holder:
-                self.group.exchange(*_between(buffer, 0, holder, self.group.rank))
-            if holder == self.group.rank:
-                self._unpack(place % 2, buffer)
+        for own, of_all in zip(self._here[2:], self.whole[2:] if self.whole else self._here[2:], strict=True):
+            own.copy_(of_all)
+            self.group.broadcast(own)
+        self._places = self._places_in(number)
+        for shard, place in enumerate(self._places):
+            self._carry({shard: (0, place // 2)}, self._read, self._unpack)
 
     @torch.no_grad()
-    def _collect(self, whole: Whole | None) -> None:
-        """The leader has everything again, as of now."""
-        for place, shard in enumerate(self.shards.rounds.held(self._step // self.round_steps)):
-            holder = place // 2
-            buffer = self._pack(place % 2) if holder == self.group.rank else self._buffer()
-            if holder:
-                self.group.exchange(*_between(buffer, holder, 0, self.group.rank))
-            if whole is not None:
-                rows, nodes = self.shards.nodes_of(shard)
-                for own, table in enumerate((whole.nodes, whole.squares)):
-                    table[nodes] = buffer[own, rows]
-        if whole is not None:
-            whole.relations.copy_(self.module.relations)
-            whole.relation_squares.copy_(self._squares[self.module.relations])
+    def _move(self, number: int) -> None:
+        """Into a round the shards go where it wants them."""
+        before, after = self._places, self._places_in(number)
+        moved = [shard for shard, place in enumerate(after) if before[shard] != place]
+        self._carry(
+            {shard: (before[shard] // 2, after[shard] // 2) for shard in moved}, self._pack, self._unpack, after
+        )
 
-    def _tables(self) -> tuple[Tensor, Tensor]:
-        """Of the nodes that are here, and of their squares: [rows, 2 slots, width]."""
-        shape = self.shards.rows, 2, -1
-        return self.module.nodes.detach().view(shape), self._squares[self.module.nodes].view(shape)
+    @torch.no_grad()
+    def _collect(self) -> None:
+        """The leader has everything again, as of now."""
+        for shard, place in enumerate(self._places):
+            self._carry({shard: (place // 2, 0)}, self._pack, self._write)
+        for own, of_all in zip(self._here[2:], self.whole[2:] if self.whole else (), strict=False):
+            of_all.copy_(own)
+
+    def _places_in(self, number: int) -> list[int]:
+        """Where each shard is in a round: 2 * process + slot."""
+        found: list[int] = self.shards.rounds.places[number % len(self.shards.rounds)].tolist()
+        return found
+
+    def _carry(
+        self,
+        ways: Mapping[int, tuple[int, int]],
+        read: Callable[[int], Tensor],
+        write: Callable[[int, Tensor], None],
+        places: list[int] | None = None,
+    ) -> None:
+        """Shards from one process to another each, as [2, rows, width], the nodes and their squares; all are read
+        before any has its new place, if it gets one, and is written."""
+        rank, sent, received = self.group.rank, list[tuple[Tensor, int]](), list[tuple[Tensor, int]]()
+        packed: dict[int, Tensor] = {}
+        for shard, way in ways.items():
+            if rank in way:
+                packed[shard] = read(shard) if way[0] == rank else self._buffer()
+            if rank in way and way[0] != way[1]:
+                (sent if way[0] == rank else received).append((packed[shard], way[way[0] == rank]))
+        self.group.exchange(sent, received)
+        self._places = places or self._places
+        for shard, own in packed.items():
+            if ways[shard][1] == rank:
+                write(shard, own)
 
     def _buffer(self) -> Tensor:
-        """Room for a shard: [2, rows, width], the nodes and their squares."""
-        return self.module.nodes.new_zeros(2, self.shards.rows, self.module.nodes.shape[1], requires_grad=False)
+        return self._here.nodes.new_zeros(2, self.shards.rows, self._here.nodes.shape[1])
 
-    def _pack(self, slot: int) -> Tensor:
-        return torch.stack([table[:, slot] for table in self._tables()])
+    def _pack(self, shard: int) -> Tensor:
+        slot = self._places[shard] % 2
+        return torch.stack([table.view(self.shards.rows, 2, -1)[:, slot] for table in self._here[:2]])
 
-    def _unpack(self, slot: int, buffer: Tensor) -> None:
-        for own, table in enumerate(self._tables()):
-            table[:, slot] = buffer[own]
+    def _unpack(self, shard: int, packed: Tensor) -> None:
+        for own, table in zip(packed, self._here[:2], strict=True):
+            table.view(self.shards.rows, 2, -1)[:, self._places[shard] % 2] = own
 
+    def _read(self, shard: int) -> Tensor:
+        """Of the whole; a row of nobody is 0."""
+        (rows, nodes), packed = self.shards.nodes_of(shard), self._buffer()
+        for own, table in zip(packed, self.whole or (), strict=False):
+            own[rows] = table[nodes]
+        return packed
 
-def _between(buffer: Tensor, sender: int, receiver: int, rank: int) -> tuple[list[Any], list[Any]]:
-    """(what is sent, what is received) by this rank, where a buffer goes from one to another."""
-    return ([(buffer, receiver)] if rank == sender else []), ([(buffer, sender)] if rank == receiver else [])
+    def _write(self, shard: int, packed: Tensor) -> None:
+        rows, nodes = self.shards.nodes_of(shard)
+        for own, table in zip(packed, self.whole or (), strict=False):
+            table[nodes] = own[rows]
 
 
 @final
@@ -271,7 +282,12 @@ class ShardedEngine:
     """The leader's: drives a `Member` of its own and, by orders, all others. It is its own `portions`."""
 
     def __init__(
-        self, group: Group, settings: Settings, module: Complex, sources: Sequence[SampleSource], hardware: Hardware
+        self,
+        group: ProcessGroup,
+        settings: Settings,
+        module: Complex,
+        sources: Sequence[SampleSource],
+        hardware: Hardware,
     ) -> None:
         self.module: nn.Module = module
         self.sampler = Sampler(settings.negatives, torch.Generator(group.device).manual_seed(settings.seed))
@@ -301,34 +317,32 @@ class ShardedEngine:
         """The members begin with the first epoch: what was restored before goes to them."""
         if self._member is None:
             self._member = self._gather()
-            self._order(Order.PLACE, step // self._member.round_steps)
+            self._member.whole = WholeTables.of(self._complex, self.optimizer)
+            self._order(LeaderOrder.PLACE, step // self._member.round_steps)
             self._member.losses_T = self.losses_T
-        self._order(Order.EPOCH, epoch, step, self._rate)
+        self._order(LeaderOrder.EPOCH, epoch, step, self._rate)
 
     def runner(self, hardware: Hardware) -> Callable[[], None]:  # noqa: ARG002
-        return lambda: self._order(Order.STEP)
+        return lambda: self._order(LeaderOrder.STEP)
 
     def collect(self) -> None:
         if self._member is not None:
-            self._order(Order.COLLECT)
+            self._order(LeaderOrder.COLLECT)
 
     def release(self) -> None:
         """The members forget this fit."""
         if self._member is not None:
             with suppress(ProcessLost):
-                self._group.tell(Order.RELEASE)
+                self._group.tell(LeaderOrder.RELEASE)
 
-    def _order(self, order: Order, *numbers: float) -> None:
+    def _order(self, order: LeaderOrder, *numbers: float) -> None:
         assert self._member is not None
         self._group.tell(order, *numbers)
-        nodes, relations = self._complex.nodes, self._complex.relations
-        tables = (nodes.detach(), squares_of(self.optimizer, nodes))
-        whole = Whole(*tables, relations.detach(), squares_of(self.optimizer, relations))
-        self._member.obey(order, *numbers, whole=whole)
+        self._member.obey(order, *numbers)
 
     def _gather(self) -> Member:
         """Tell all what is to be fitted."""
-        self._group.tell(Order.FIT)
+        self._group.tell(LeaderOrder.FIT)
         about, tensors = [], []
         for own in self._sources:
             lifts, reached = own.lifts, own.rivals.reached
@@ -336,17 +350,18 @@ class ShardedEngine:
             row = {"task": own.task.value, "sparse": own.sparse, "typing": None if lifts is None else lifts.typing}
             about.append(row | {"reached": [reached.start, reached.stop], "drawn": own.rivals.drawn})
         sizes, config = self._complex.places.sizes, self._complex.config
-        told = {"sources": about, "sizes": to_table(sizes), "model": to_table(config)}
+        told = {"sources": about, "sizes": to_table(sizes), "model": to_table(config), "operations": self.operations()}
         self._group.spread(told | {"settings": self._settings.table()}, tensors)
         return Member(self._group, self._settings, config, sizes, self._sources)
 
 
-def follow(group: Group) -> None:
+def follow(group: ProcessGroup) -> None:
     """What all processes but the leader do."""
-    while group.hear()[0] == Order.FIT:
-        member = Member.join(group)
-        with numerics(member.hardware), threads(member.hardware, member.operations()):
-            while (order := group.hear())[0] != Order.RELEASE:
+    while group.hear()[0] == LeaderOrder.FIT:
+        about, tensors = group.spread()
+        member = Member.join(group, about, tensors)
+        with numerics(member.hardware), threads(member.hardware, about["operations"]):
+            while (order := group.hear())[0] != LeaderOrder.RELEASE:
                 member.obey(*order)
 
 

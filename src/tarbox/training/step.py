@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -178,6 +178,39 @@ def alone(tasks_T: Tensor) -> Tensor:  # noqa: N803
     return tasks_T
 
 
+class EpochPlan(Protocol):
+    """`steps` of `samples` each make an epoch, of these tasks; it goes on where it is told to begin."""
+
+    steps: int
+    samples: int
+    tasks: list[Task]
+
+    def begin(self, seed: int, epoch: int, step: int) -> None: ...
+
+
+class Stepper(Protocol):
+    """What the loop drives: an `Engine`, or one of several processes (`tarbox.training.sharded`). Its checkpoints are
+    written in `shards` files."""
+
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    sampler: Sampler
+    losses_T: Tensor  # noqa: N815
+    shards: int
+
+    @property
+    def portions(self) -> EpochPlan: ...
+
+    def operations(self) -> int: ...
+
+    def runner(self, hardware: Hardware) -> Callable[[], None]: ...
+
+    def set_rate(self, rate: float) -> None: ...
+
+    def collect(self) -> None:
+        """Bring all weights and what the optimizer knows of them here."""
+
+
 @final
 class Engine:
     """The module, what it learns from, and the update; `losses_T` [4] sums the loss of each task over steps."""
@@ -225,7 +258,7 @@ class Engine:
         set_rate(self.optimizer, rate)
 
     def collect(self) -> None:
-        """Bring all weights and what the optimizer knows of them here, where they always are."""
+        """All is here, always."""
 
     def _draw(self) -> list[Draw]:
         with torch.no_grad():

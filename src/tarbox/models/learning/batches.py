@@ -196,7 +196,8 @@ def steps_of(samples: int, config: BatchConfig) -> int:
 
 @final
 class Portions:
-    """How much of each source a step takes, and where it is in the order of the epoch.
+    """How much of each source a step takes, of which task it is, and where it is in the order of the epoch. `samples`
+    are those of a step.
 
     `place` is a tensor that every `advance` increments, so that a recorded step moves on by itself.
     """
@@ -209,19 +210,10 @@ class Portions:
         self.steps = steps_of(samples, config)
         weights = [len(source) ** config.balance for source in self.sources]
         self.sizes = tuple(math.ceil(round(samples * weight / (self.steps * sum(weights)), 6)) for weight in weights)
+        self.samples, self.tasks = sum(self.sizes), [source.task for source in self.sources]
         self._place = torch.zeros((), dtype=torch.int64, device=device)
         self._orders = [torch.zeros(len(source), dtype=torch.int64, device=device) for source in self.sources]
         self._within = [torch.arange(size, device=device) for size in self.sizes]
-
-    @property
-    def samples(self) -> int:
-        """How many samples a step has."""
-        return sum(self.sizes)
-
-    @property
-    def tasks(self) -> list[Task]:
-        """The task of each portion."""
-        return [source.task for source in self.sources]
 
     def begin(self, seed: int, epoch: int, step: int) -> None:
         """Shuffle every source for this epoch and go to this step of it."""
