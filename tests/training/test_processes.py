@@ -119,8 +119,8 @@ def alone(facts: Facts) -> list[float]:
 @LINUX
 @pytest.mark.parametrize("processes", [2, 3])
 def test_many_learn_as_one_and_a_killed_one_ends_all(facts: Facts, alone: list[float], processes: int) -> None:
-    """What is placed is collected again, bit by bit. Losses are not those of one process: rivals are those at hand,
-    and relations are updated less often, with the mean of all. They come as far down."""
+    """What is placed is collected again, bit by bit. Losses are not those of one process, since rivals are those at
+    hand, but they fall as far."""
     lost = pytest.raises(ProcessLost, match=f"process {processes - 1} of {processes} was killed")
     with lost, engine_of(facts, processes) as (engine, predictor, group):
         before = [own.detach().clone() for own in predictor.parameters()]
