@@ -3,9 +3,9 @@
 A `Member` is what every process has of a fit. The leader has the whole tables beside it, and a `ShardedEngine` in the
 place of an `Engine`: what the loop asks of it becomes an order, which all members obey alike.
 
-A step is that of one process, its batch divided. Rivals of a link are drawn from the nodes that its process has, which
-stand for all. Gradients of relations are averaged, those of nodes concern one process alone. What is random comes from
-the seed, the epoch, the step and the process, so that a resumed fit with as many processes goes on bit by bit.
+Rivals of a link are drawn from the nodes that its process has, which stand for all. Gradients of relations are averaged
+in every step, those of nodes concern one process alone. What is random comes from the seed, the epoch, the step and the
+process, so that a resumed fit with as many processes goes on bit by bit.
 """
 
 # ruff: noqa: N803, N806 (shape suffixes)
@@ -379,9 +379,9 @@ def check_processes(settings: Settings) -> None:
 
 
 def steps_of_round(settings: Settings, sources: Sequence[SampleSource], processes: int) -> int:
-    """So that an epoch has the steps of one process, each made by all of them together."""
+    """So that a process has a batch of one process, divided by the root of their number (ADR 73)."""
     steps = steps_of(sum(map(len, sources)), settings.batches)
-    return max(1, round(steps / (2 * processes - 1)))
+    return max(1, round(steps / (math.sqrt(processes) * (2 * processes - 1))))
 
 
 def squares_of(optimizer: torch.optim.Optimizer, parameter: Tensor) -> Tensor:

@@ -210,7 +210,8 @@ class Portions:
         self.steps = steps_of(samples, config)
         weights = [len(source) ** config.balance for source in self.sources]
         self.sizes = tuple(math.ceil(round(samples * weight / (self.steps * sum(weights)), 6)) for weight in weights)
-        self.samples, self.tasks = sum(self.sizes), [source.task for source in self.sources]
+        self.samples: int = sum(self.sizes)
+        self.tasks = [source.task for source in self.sources]
         self._place = torch.zeros((), dtype=torch.int64, device=device)
         self._orders = [torch.zeros(len(source), dtype=torch.int64, device=device) for source in self.sources]
         self._within = [torch.arange(size, device=device) for size in self.sizes]
