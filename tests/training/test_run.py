@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tarbox.benchmark.building import sample_training_queries
 from tarbox.benchmark.folder import open_benchmark
@@ -29,7 +30,9 @@ from tarbox.service.reasoner import Reasoner
 from tarbox.training.checkpoints import State
 from tarbox.training.context import engine_of
 from tarbox.training.events import Event, Finished, Validated, read_metrics
+from tarbox.training.failures import TrainingError
 from tarbox.training.hardware import HardwareConfig, open_hardware
+from tarbox.training.run import RunFolder
 from tarbox.training.session import Listeners, data_of, start
 from tarbox.training.settings import Settings, read_recipe, resolve
 from tarbox.training.validation import Validator
@@ -245,3 +248,29 @@ def test_a_store_with_other_names_is_refused(tar_run: Path, tmp_path: Path) -> N
 
 def test_the_recipe_of_academia_is_small() -> None:
     assert resolve([read_recipe("academia")]).model["dimension"] <= 128
+
+
+def test_a_checkpoint_in_shards_is_that_in_one_file(tmp_path: Path) -> None:
+    """However many files the next one has: those of the one before go when it is there, and not earlier."""
+    folder = RunFolder(tmp_path)
+    tensors = {
+        "model/nodes": torch.randn(11, 4),
+        "optimizer/nodes/squares": torch.randn(11, 4),
+        "model/relations": torch.randn(3, 4),
+        "random/torch": torch.get_rng_state(),
+    }
+    for step, shards in enumerate((1, 4, 4, 6, 1)):
+        folder.write_last({name: tensor + step for name, tensor in tensors.items()}, {"epoch": 2, "step": step}, shards)
+        found, state = folder.read_last()
+        assert state == {"epoch": 2, "step": step}
+        assert found.keys() == tensors.keys()
+        assert all(torch.equal(found[name], tensor + step) for name, tensor in tensors.items())
+        assert len(list(tmp_path.iterdir())) == 1 + (shards if shards > 1 else 0)
+
+
+def test_a_shard_that_is_gone_is_named(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_last({"model/nodes": torch.randn(11, 4)}, {"epoch": 0, "step": 7}, 2)
+    (tmp_path / "last-0-7-1.safetensors").unlink()
+    with pytest.raises(TrainingError, match=r"no checkpoint at .*last-0-7-1\.safetensors"):
+        folder.read_last()

@@ -117,8 +117,11 @@ def ask(
 
         check_plot(plot)
     from tarbox.cli.answer_tables import Form
+    from tarbox.models.saved import is_run
     from tarbox.service.ordering import Order
 
+    if classes and is_run(source):
+        raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
@@ -166,8 +169,6 @@ class Asking:
 
         (source, given, classes), (form, many, apart) = self.where, self.shown
         reasoner = _open_reasoner(source, given)
-        if classes and reasoner is not None:
-            raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
         kb = KnowledgeBase.load(source, classes or None, given) if reasoner is None else reasoner.kb
         printer = Printer(kb, form, many, predicts=reasoner is not None and apart)
         rest = (self.order, self.min_degree, self.expressions)
