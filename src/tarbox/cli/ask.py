@@ -96,10 +96,13 @@ def ask(
     prompting = query is None and file is None and entities is None and sys.stdin.isatty()
     if not prompting and [query is None, file is None, entities is None].count(False) != 1:
         raise typer.BadParameter("give one of: a QUERY, --file QUERIES, --set FILE")
+    from tarbox.models.saved import is_run
+
     for wrong, message in (
         (as_json and as_tsv, "give --json or --tsv, not both"),
         (explain and as_tsv, "--tsv has no room for an explanation: give --explain with --json, or alone"),
         (classes and given, "--given adds facts about individuals: leave out --classes"),
+        (classes and is_run(source), "a run predicts of individuals: ask its store for classes"),
         (explain and entities, "--explain is for queries: leave it out with --set"),
         (
             entities is None and (background or versus or everything or predicted or plot),
@@ -117,11 +120,8 @@ def ask(
 
         check_plot(plot)
     from tarbox.cli.answer_tables import Form
-    from tarbox.models.saved import is_run
     from tarbox.service.ordering import Order
 
-    if classes and is_run(source):
-        raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
