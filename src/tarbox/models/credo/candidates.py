@@ -170,7 +170,7 @@ def candidate_links(
         if totals is not None:
             totals += sums
         head, tail = np.divmod(_drawn(distinct(np.concatenate(found)), share), codec.width)
-        allowed = evidence.compatibility.of_links(np.full(len(head), relation), head, tail).min(axis=1) > 0
+        allowed = evidence.compatibility.allow_links(np.full(len(head), relation), head, tail)
         head, tail = head[allowed], tail[allowed]
         scores = _pair_scores(predictor, relation, head, tail)
         view = LinkView.of(evidence, (relation, head, tail), scores, (sums[0], sums[1]), likely)
@@ -279,7 +279,7 @@ def candidate_typings(
         raw = scores[_on(rows, scores), _on(columns, scores)]
         softmax = (raw - total[_on(rows, scores)]).cpu().numpy()
         concepts, own = pool.names(columns), entities[rows].astype(np.int64)
-        allowed = (raw > _KNOWN / 2).cpu().numpy() & (evidence.compatibility.of_typings(own, concepts) > 0)
+        allowed = (raw > _KNOWN / 2).cpu().numpy() & evidence.compatibility.allow_typings(own, concepts)
         by_signature = evidence.signatures.of_concepts(likely, rows, concepts)
         own, concepts = own[allowed], concepts[allowed]
         scored = (softmax[allowed], raw.cpu().numpy()[allowed], by_signature[allowed])

@@ -1,6 +1,5 @@
-"""How well concepts and ends of relations go with large concepts: their lift, how often they meet over how often they
-would by chance. Those that never meet, though they should have, exclude each other; a relation that never leads an
-entity to itself excludes that."""
+"""Concepts and ends of relations that never meet a large concept that they should have met exclude it; a relation that
+never leads an entity to itself excludes that."""
 
 from __future__ import annotations
 
@@ -10,12 +9,12 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tarbox.kb.arrays import Floats, Ids, Keys
+from tarbox.kb.arrays import Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.base import Sizes
-from tarbox.models.credo.kernels import count_pairs, find_least
+from tarbox.models.credo.kernels import count_pairs, find_excluded
 
 Mask = NDArray[np.bool_]
 
@@ -28,15 +27,15 @@ _EXPECTED: Final = 5.0
 @final
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """The lifts of concepts, and of ends of relations, with the largest concepts; 0 where they exclude each other.
+    """Which concepts, and which ends of relations, exclude which of the largest concepts.
 
-    `large` has the largest concepts of each entity, by their numbers; `concepts` [C, L] and `relations` [2R, L] are the
-    lifts. A directed relation has what it leads to. `reflexive` [R] relations lead some entity to itself.
+    `large` has the largest concepts of each entity, by their numbers; `concepts` [C, L] and `relations` [2R, L] say
+    what they exclude. A directed relation has what it leads to. `reflexive` [R] relations lead some entity to itself.
     """
 
     large: Rows
-    concepts: Floats
-    relations: Floats
+    concepts: Mask
+    relations: Mask
     reflexive: Mask
 
     @classmethod
@@ -59,36 +58,35 @@ class Compatibility:
         typed = instances.concepts_of.sizes()[reached] > 0
         return cls(
             large,
-            _lifts(large, concepts, entities, (sizes.concepts, rates)),
-            _lifts(large, ends[typed], reached[typed], (sizes.directed, rates)),
+            _exclusions(large, concepts, entities, (sizes.concepts, rates)),
+            _exclusions(large, ends[typed], reached[typed], (sizes.directed, rates)),
             np.bincount(relations[facts.heads == facts.tails], minlength=sizes.relations) > 0,
         )
 
-    def of_typings(self, entities: Keys, concepts: Keys) -> Floats:
-        """[N] the least lift of a concept with one that the entity has, at most 1; 0 where one excludes it."""
-        return self._least(self.concepts, concepts, entities)
+    def allow_typings(self, entities: Keys, concepts: Keys) -> Mask:
+        """[N] whether an entity has no concept that excludes another."""
+        return self._allow(self.concepts, concepts, entities)
 
-    def of_links(self, relations: Keys, heads: Keys, tails: Keys) -> Floats:
-        """[N, 2] the least lift of the end of a relation with a concept of the head, and of the tail; 0 where one
-        excludes it, or where both are one entity and the relation never leads one to itself."""
-        parts = ((2 * relations, heads), (2 * relations + 1, tails))
-        found = np.stack([self._least(self.relations, directed, ends) for directed, ends in parts], axis=1)
-        found[(heads == tails) & ~self.reflexive[relations]] = 0
-        return found
+    def allow_links(self, relations: Keys, heads: Keys, tails: Keys) -> Mask:
+        """[N] whether both ends of a fact are of a kind that the relation has there, and not one entity where it never
+        leads one to itself."""
+        allowed: Mask = (heads != tails) | self.reflexive[relations]
+        for directed, ends in ((2 * relations, heads), (2 * relations + 1, tails)):
+            allowed &= self._allow(self.relations, directed, ends)
+        return allowed
 
-    def _least(self, lifts: Floats, rows: Keys, entities: Keys) -> Floats:
-        found = np.ones(len(entities), np.float32)
-        find_least(lifts, rows, entities, (self.large.offsets, self.large.columns), found)
-        return found
+    def _allow(self, exclusions: Mask, rows: Keys, entities: Keys) -> Mask:
+        excluded = np.zeros(len(entities), np.bool_)
+        find_excluded(exclusions, rows, entities, (self.large.offsets, self.large.columns), excluded)
+        return ~excluded
 
 
-def _lifts(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Floats:
-    """[rows, L] how often the entities of a row have a large concept, over how often they would by chance (additive
-    smoothing); 0 where none has, though many would."""
+def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Mask:
+    """[rows, L] where the entities of a row have none of a large concept, though many of them would by chance."""
     height, rates = sizes
     counts = np.zeros((height, len(rates)), np.int32)
     count_pairs(rows, entities, (large.offsets, large.columns), counts)
-    expected = np.bincount(rows, minlength=height)[:, None].astype(np.float32) * rates.astype(np.float32)
-    found: Floats = (counts + np.float32(1)) / (expected + np.float32(1))
-    found[(counts == 0) & (expected >= _EXPECTED)] = 0
+    totals = np.bincount(rows, minlength=height)
+    expected = totals[:, None] * rates.astype(np.float32)
+    found: Mask = (counts == 0) & (expected >= _EXPECTED)
     return found

@@ -31,7 +31,7 @@ def matrix(table: Mapping[str, Callable[[V], NDArray[Any]]], view: V) -> Floats:
 @final
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """Candidate facts of one relation, [N] each but for rules [N, 4], neighbours [N, 2] and lifts [N, 2].
+    """Candidate facts of one relation, [N] each but for rules [N, 4] and neighbours [N, 2].
 
     `tail_share` is the logarithm of the tail's share in the softmax seen from the head, `head_share` the reverse;
     `head_likely` says how likely the head has the relation at all. `sizes` are the assertions, distinct heads and
@@ -52,7 +52,6 @@ class LinkView:
     rules: Floats
     like_head: Floats
     like_tail: Floats
-    lifts: Floats
 
     @classmethod
     def of(
@@ -83,7 +82,6 @@ class LinkView:
             evidence.rules.features(ways // 2, head, tail),
             evidence.neighbours.of_links(ways + 1, head, tail),
             evidence.neighbours.of_links(ways, tail, head),
-            evidence.compatibility.of_links(ways // 2, head, tail),
         )
 
     def of_relation(self, value: float) -> Floats:
@@ -119,8 +117,6 @@ LINK_FEATURES: Final[Mapping[str, Callable[[LinkView], NDArray[Any]]]] = {
     "their share of those that have any": lambda view: view.like_head[:, 1],
     "neighbours of the tail that have it": lambda view: view.like_tail[:, 0],
     "their share of those that have one": lambda view: view.like_tail[:, 1],
-    "least lift of the head's concepts": lambda view: np.log(view.lifts[:, 0]),
-    "least lift of the tail's concepts": lambda view: np.log(view.lifts[:, 1]),
 }
 
 
@@ -177,7 +173,6 @@ class TypingView:
     parent_members: Floats
     every: int
     like_entity: Floats
-    lift: Floats
 
     @classmethod
     def of(
@@ -205,7 +200,6 @@ class TypingView:
             np.where(np.isfinite(smallest), smallest, 0.0).astype(np.float32),
             width,
             evidence.neighbours.of_typings(entities, concepts),
-            evidence.compatibility.of_typings(entities, concepts),
         )
 
 
@@ -224,7 +218,6 @@ TYPING_FEATURES: Final[Mapping[str, Callable[[TypingView], NDArray[Any]]]] = {
     "rarity of the concept": lambda view: np.log1p(view.every) - np.log1p(view.members),
     "neighbours that have it": lambda view: view.like_entity[:, 0],
     "their share of those that have any": lambda view: view.like_entity[:, 1],
-    "least lift of the entity's concepts": lambda view: np.log(view.lift),
 }
 
 

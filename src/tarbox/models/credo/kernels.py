@@ -118,12 +118,14 @@ def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
 
 
 @_compiled
-def find_least(values: Any, rows: Any, entities: Any, having: Any, out: Any) -> None:
-    """[N] the least value [R, L], or what `out` has before, of what entity i has, in its row."""
+def find_excluded(exclusions: Any, rows: Any, entities: Any, having: Any, out: Any) -> None:
+    """[N] whether entity i has anything that its row excludes."""
     offsets, columns = having
     for number in range(len(rows)):
         for place in range(offsets[entities[number]], offsets[entities[number] + 1]):
-            out[number] = min(out[number], values[rows[number], columns[place]])
+            if exclusions[rows[number], columns[place]]:
+                out[number] = True
+                break
 
 
 @_compiled
