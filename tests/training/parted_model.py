@@ -41,6 +41,7 @@ class Parted(Learner):
     """Scores every candidate by the sum of its embedding."""
 
     Config: ClassVar[type[PartedConfig]] = PartedConfig
+    in_processes: ClassVar[bool] = True
     sizes: Sizes
     sums: NDArray[np.float32]
 

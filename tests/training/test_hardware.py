@@ -12,7 +12,7 @@ import torch
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes, Task
 from tarbox.models.complex import Complex, ComplexConfig
-from tarbox.models.links import LinkSource
+from tarbox.models.links import LinkSource, Rivals
 from tarbox.training import memory
 from tarbox.training.failures import MemoryShortage, TrainingError, explained, require_memory
 from tarbox.training.hardware import HardwareConfig, open_hardware, threads
@@ -27,8 +27,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc are
 def engine_of_links(batch: int, nodes: int, candidates: int) -> Engine:
     links = torch.zeros(batch, 3, dtype=torch.int32)
     module = Complex(ComplexConfig(rank=64), Sizes(nodes, 0, 1))
-    nothing = torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int32)
-    source = LinkSource(Task.ENTITY, links, (slice(0, nodes), 2), (candidates, False), nothing)
+    source = LinkSource(Task.ENTITY, links, Rivals(slice(0, nodes), candidates))
     return build_engine(resolve([{"batches": {"size": batch}}], "cqd"), module, [source], CPU)
 
 

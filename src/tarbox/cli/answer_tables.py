@@ -109,10 +109,14 @@ class Printer:
             expected = any(answer.expected_count is not None for answer in answers.concepts)
             columns += tuple(name for name in _TEST_FIELDS if expected or not name.startswith("expected"))
         if not self.printed:
-            print("\t".join(columns))
+            self.show_head(columns)
         for row in answers.to_arrow().to_pylist():
             cells = {"query": answers.query, **row}
             print("\t".join(_cell(cells[column]) for column in columns))
+
+    def show_head(self, columns: Sequence[str] = TSV_COLUMNS) -> None:
+        """The first line of a table with tabs."""
+        print("\t".join(columns))
 
     def _show_tables(self, answers: Answers, english: str, reasons: Reasons) -> None:
         console = Console(highlight=False)

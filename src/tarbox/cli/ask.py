@@ -16,7 +16,7 @@ from tarbox.core.errors import QuerySyntaxError, QueryTooLarge, SourceError, Tar
 from tarbox.service.degrees import MIN_DEGREE
 
 if TYPE_CHECKING:
-    from tarbox.cli.answer_tables import Printer, Reasons
+    from tarbox.cli.answer_tables import Form, Printer, Reasons
     from tarbox.query.algebra import Query
     from tarbox.query.sparql_results import SparqlResults
     from tarbox.service.answers import Answers
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tarbox.service.knowledge_base import KnowledgeBase
     from tarbox.service.reasoner import Reasoner
 
-BATCH: Final = 64
 EXPLAINED: Final = 3
 """How many predictions of each kind `--explain` gives reasons for."""
 
@@ -89,6 +88,9 @@ def ask(
     classes: Annotated[
         bool, typer.Option("--classes", help="Ask for classes, as where a store has no individuals.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=0, help="With --file and --json or --tsv: processes that answer; 0 for one a processor.")
+    ] = 0,
 ) -> None:
     """Answer a question with entities and with the concepts that describe them; without one, open a prompt."""
     prompting = query is None and file is None and entities is None and sys.stdin.isatty()
@@ -114,34 +116,62 @@ def ask(
         from tarbox.cli.places import check_plot
 
         check_plot(plot)
-    from tarbox.cli.answer_tables import Form, Printer
-    from tarbox.service.knowledge_base import KnowledgeBase
+    from tarbox.cli.answer_tables import Form
     from tarbox.service.ordering import Order
 
     if order not in Order.__members__.values():
         raise typer.BadParameter(f"choose one of {', '.join(Order)}", param_hint="--order")
-    reasoner = _open_reasoner(source, given)
-    if classes and reasoner is not None:
-        raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
-    kb = KnowledgeBase.load(source, classes or None, given) if reasoner is None else reasoner.kb
     form = Form.JSON if as_json else Form.TSV if as_tsv else Form.SCREEN
-    printer = Printer(kb, form, many=bool(file or versus), predicts=reasoner is not None and entities is None)
-    question = QuestionSession(kb, printer, k or None, sparql, explain, reasoner, order, min_degree, expressions)
-    rejected = 0
+    shown = form, bool(file or versus), entities is None
+    asking = Asking((source, given, classes), shown, k or None, sparql, explain, order, min_degree, expressions)
+    if file is not None:
+        from tarbox.cli.ask_file import answer_file
+
+        if answer_file(asking, file, processes):
+            raise typer.Exit(WITH_REJECTED)
+        return
+    question, rejected = asking.open(), 0
     if prompting:
         from tarbox.cli.prompt import converse
 
         converse(question)
     elif query is not None:
         question.put(query)
-    elif file is not None:
-        rejected = question.put_all(file)
     elif entities is not None:
         from tarbox.cli.described_sets import describe_files
 
         rejected = describe_files(question, entities, background, versus, everything, predicted, plot)
     if rejected:
         raise typer.Exit(WITH_REJECTED)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The options of one call, before anything is opened: what to ask (a run or a store, facts to add, whether for
+    classes), how to show answers (as what, many of them, and whether predictions apart), and the rest."""
+
+    where: tuple[Path, Path | None, bool]
+    shown: tuple[Form, bool, bool]
+    k: int | None
+    sparql: bool
+    explain: bool
+    order: str
+    min_degree: float
+    expressions: bool
+
+    def open(self) -> QuestionSession:
+        from tarbox.cli.answer_tables import Printer
+        from tarbox.service.knowledge_base import KnowledgeBase
+
+        (source, given, classes), (form, many, apart) = self.where, self.shown
+        reasoner = _open_reasoner(source, given)
+        if classes and reasoner is not None:
+            raise typer.BadParameter("a run predicts of individuals: ask its store for classes", param_hint="--classes")
+        kb = KnowledgeBase.load(source, classes or None, given) if reasoner is None else reasoner.kb
+        printer = Printer(kb, form, many, predicts=reasoner is not None and apart)
+        rest = (self.order, self.min_degree, self.expressions)
+        return QuestionSession(kb, printer, self.k, self.sparql, self.explain, reasoner, *rest)
 
 
 @final
@@ -165,19 +195,17 @@ class QuestionSession:
     def put(self, text: str) -> None:
         self._show([(text, self._read(text))])
 
-    def put_all(self, file: Path) -> int:
-        """Answers every line, many at a time; returns how many were rejected."""
+    def put_many(self, file: Path, lines: Sequence[tuple[int, str]]) -> int:
+        """Answers these lines of a file at once; returns how many were rejected."""
         rejected = 0
-        lines = read_lines(file)
-        while batch := list(islice(lines, BATCH)):
-            parsed: list[tuple[str, Query | SparqlResults]] = []
-            for number, text in batch:
-                try:
-                    parsed.append((text, self._read(text)))
-                except TarboxError as error:
-                    rejected += 1
-                    reject(file, number, error)
-            self._show(parsed)
+        parsed: list[tuple[str, Query | SparqlResults]] = []
+        for number, text in lines:
+            try:
+                parsed.append((text, self._read(text)))
+            except TarboxError as error:
+                rejected += 1
+                reject(file, number, error)
+        self._show(parsed)
         return rejected
 
     def _read(self, text: str) -> Query | SparqlResults:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -41,13 +42,20 @@ def train(
     precision: Annotated[Literal["float32", "tf32", "bf16"] | None, typer.Option(help="tf32 if not given.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Everything random comes from it.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Train so many runs, into folders seed-0, seed-1, ...")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Train one model in so many processes of this machine (credo).")
+    ] = None,
 ) -> None:
     """Train a model on all facts of a store, or on a benchmark: its training split, with validation."""
-    hardware: dict[str, object] = {}
-    if device is not None:
-        hardware["device"] = device
-    if precision is not None:
-        hardware["precision"] = precision
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if seeds > 1:
+            raise typer.BadParameter("torchrun trains one run at a time: leave out --seeds")
+        processes = int(os.environ["WORLD_SIZE"])
+        if os.environ.get("RANK", "0") != "0":  # the first process trains, the others do as it says
+            _follow()
+            return
+    given = {"device": device, "precision": precision, "processes": processes}
+    hardware = {key: value for key, value in given.items() if value is not None}
     options: dict[str, object] = {"hardware": hardware} if hardware else {}
     if resume:
         if [model, recipe, config, without, seed] != [None] * 5:
@@ -100,6 +108,13 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
         _report(folder, ended[number])
     if seeds > 1:
         _summarise(output, ended)
+
+
+def _follow() -> None:
+    from tarbox.training.group import follow_torchrun
+    from tarbox.training.sharded import follow
+
+    follow_torchrun(follow)
 
 
 def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:

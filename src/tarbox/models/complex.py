@@ -139,10 +139,18 @@ class Complex(nn.Module):
         joined = questions.flatten(-2)
         return joined if self.config.experts == 1 else joined / self.config.experts
 
-    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
+    def loss(
+        self,
+        links_B3: Tensor,
+        reached: slice,
+        candidates_K: Tensor | None,
+        sparse: bool = False,
+        share: float = 1.0,
+    ) -> Tensor:
         """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation.
 
-        With `sparse` the gradient of the nodes is of the rows that take part alone.
+        With `sparse` the gradient of the nodes is of the rows that take part alone. The nodes `reached` stand for
+        `share` times as many, of which the others are not here.
         """
         relation_B, from_B, to_B = links_B3.unbind(1)
         size, rivals_K = len(links_B3), from_B[:0] if candidates_K is None else candidates_K
@@ -160,10 +168,13 @@ class Complex(nn.Module):
             question_BD = question_BXD[:, expert]
             if candidates_K is None:
                 scores_BN = (question_BD @ rivals_KXD[:, expert].T).float()
+                if share != 1:  # the same as to add its logarithm to all others
+                    less_B1 = scores_BN.new_full((size, 1), -math.log(share))
+                    scores_BN = scores_BN.scatter_add(1, (to_B - reached.start)[:, None], less_B1)
                 losses.append(functional.cross_entropy(scores_BN, to_B - reached.start))
             else:
-                share = (reached.stop - reached.start) / len(candidates_K)
-                scores_BK = (question_BD @ rivals_KXD[:, expert].T).float() + math.log(share)
+                stands_for = share * (reached.stop - reached.start) / len(candidates_K)
+                scores_BK = (question_BD @ rivals_KXD[:, expert].T).float() + math.log(stands_for)
                 own_B = (question_BD * far_BXD[:, expert]).sum(1).float()
                 losses.append(_sampled_softmax(own_B, scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9)))
             if self.config.relation_weight:

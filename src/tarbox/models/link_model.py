@@ -32,9 +32,16 @@ class LinkModel(Model):
 
         return link_sources(data.facts, self.links.config.candidates, context.device)
 
-    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
+    def loss(
+        self,
+        links_B3: Tensor,
+        reached: slice,
+        candidates_K: Tensor | None,
+        sparse: bool = False,
+        share: float = 1.0,
+    ) -> Tensor:
         """That of its link predictor."""
-        return self.links.loss(links_B3, reached, candidates_K, sparse)
+        return self.links.loss(links_B3, reached, candidates_K, sparse, share)
 
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
         first = self.sizes.entities

@@ -10,7 +10,7 @@ asserted concept or one of its super-concepts, at random: its length depends on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Final, NamedTuple, Protocol, cast, final
 
 import numpy as np
 import torch
@@ -34,10 +34,45 @@ _DENSE: Final = {"cpu": 50_000, "cuda": 100_000}
 class LinkPredictor(Protocol):
     """A module that learns from links."""
 
-    def loss(self, links_B3: Tensor, reached: slice, candidates_K: Tensor | None, sparse: bool = False) -> Tensor:
+    def loss(
+        self,
+        links_B3: Tensor,
+        reached: slice,
+        candidates_K: Tensor | None,
+        sparse: bool = False,
+        share: float = 1.0,
+    ) -> Tensor:
         """The mean over links (relation, from, to) to the nodes `reached`, of which these candidates are drawn (all if
-        None); with `sparse` the gradient is of the rows that take part alone."""
+        None), and which stand for `share` times as many; with `sparse` the gradient is of the rows that take part
+        alone."""
         ...
+
+
+class Rivals(NamedTuple):
+    """What a link is compared with: so many of the nodes `reached`, `drawn` for each step (0: all of them). They stand
+    for `share` times as many."""
+
+    reached: slice
+    drawn: int
+    share: float = 1.0
+
+    @property
+    def width(self) -> int:
+        return int(self.reached.stop - self.reached.start)
+
+    @property
+    def limit(self) -> int:
+        """How many are drawn, where these are fewer than all."""
+        return self.drawn if self.drawn < self.width else 0
+
+
+class Lifts(NamedTuple):
+    """Links by the relation `typing` lead to a concept or to one above it: of concept c, those of `above` from
+    `offsets[c]` on."""
+
+    typing: int
+    offsets: Tensor
+    above: Tensor
 
 
 def link_sources(
@@ -57,17 +92,17 @@ def link_sources(
     to_concepts = _stack(
         _repeat_typings(facts, tree, places), wider, (np.full(len(below), places.narrower), above, below)
     )
-    closed = torch.from_numpy(tree.ancestors.offsets).to(device), torch.from_numpy(tree.ancestors.columns).to(device)
     if chosen is not None:
         to_entities, to_concepts = (part[chosen(part)] for part in (to_entities, to_concepts))
     sparse = chosen is not None or places.nodes > _DENSE[device.type]
+    closed = (torch.from_numpy(array).to(device) for array in (tree.ancestors.offsets, tree.ancestors.columns))
     parts = (
-        (Task.ENTITY, to_entities, places.entities),
-        (Task.INSTANTIATION, to_concepts, places.concepts),
+        (Task.ENTITY, to_entities, places.entities, None),
+        (Task.INSTANTIATION, to_concepts, places.concepts, Lifts(places.concepts_of, *closed)),
     )
     return [
-        LinkSource(task, torch.from_numpy(part).to(device), (reached, places.concepts_of), (candidates, sparse), closed)
-        for task, part, reached in parts
+        LinkSource(task, torch.from_numpy(part).to(device), Rivals(reached, candidates), sparse, lifts)
+        for task, part, reached, lifts in parts
         if len(part)
     ]
 
@@ -86,53 +121,40 @@ def _stack(*parts: tuple[NDArray[Any], ...]) -> NDArray[np.int32]:
 
 @final
 class LinkSource(SampleSource):
-    """Links [L, 3] that lead to one kind of node, by any relation; a link by the relation `typing` leads to its node or
-    to one of the `closed` super-concepts."""
+    """Links [L, 3] that lead to one kind of node, by any relation."""
 
     def __init__(
-        self,
-        task: Task,
-        links_L3: Tensor,
-        where: tuple[slice, int],
-        limits: tuple[int, bool],
-        closed: tuple[Tensor, Tensor],
+        self, task: Task, links_L3: Tensor, rivals: Rivals, sparse: bool = False, lifts: Lifts | None = None
     ) -> None:
         self.name, self.task = f"links: {task.value}", task
-        self._links_L3, self._closed = links_L3, closed
-        self._reached, self._typing = where
-        candidates, sparse = limits
-        width = self._reached.stop - self._reached.start
-        self._candidates = candidates if candidates < width else 0
-        self._sparse = sparse
+        self.links_L3, self.rivals, self.sparse, self.lifts = links_L3, rivals, sparse, lifts
         self.recordable = not sparse
 
     def __len__(self) -> int:
-        return len(self._links_L3)
+        return len(self.links_L3)
 
     def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
         """`first` are the links [B, 3], `second` the candidates [K] drawn; none drawn means all."""
-        width = self._reached.stop - self._reached.start
-        candidates = sampler.integers(width, (self._candidates,)) + self._reached.start
-        links = self._links_L3[rows_B].long()
-        if self.task is Task.INSTANTIATION:
-            links = self._lift(links, sampler)
-        return Draw(links, candidates, candidates)
+        candidates = sampler.integers(self.rivals.width, (self.rivals.limit,)) + self.rivals.reached.start
+        return Draw(self.lift(self.links_L3[rows_B].long(), sampler), candidates, candidates)
 
-    def _lift(self, links_B3: Tensor, sampler: Sampler) -> Tensor:
-        """Typings with the concept or one above it."""
-        offsets, above = self._closed
-        concepts = links_B3[:, 2] - self._reached.start
+    def lift(self, links_B3: Tensor, sampler: Sampler) -> Tensor:
+        """Links as they are, and typings with the concept or one above it."""
+        if self.lifts is None:
+            return links_B3
+        typing, offsets, above = self.lifts
+        concepts = links_B3[:, 2].long() - self.rivals.reached.start
         sizes = offsets[concepts + 1] - offsets[concepts]
         place = offsets[concepts] + (sampler.fractions((len(concepts),)) * sizes).long().minimum(sizes - 1)
-        lifted = above[place].long() + self._reached.start
-        reached = torch.where(links_B3[:, 0] == self._typing, lifted, links_B3[:, 2])
+        lifted = (above[place] + self.rivals.reached.start).to(links_B3.dtype)
+        reached = torch.where(links_B3[:, 0] == typing, lifted, links_B3[:, 2])
         return torch.stack([links_B3[:, 0], links_B3[:, 1], reached], 1)
 
     def cells(self, negatives: int) -> int:  # noqa: ARG002
-        return self._candidates or self._reached.stop - self._reached.start
+        return self.rivals.limit or self.rivals.width
 
     def loss(self, module: nn.Module, draw: Draw, objective: Objective | None = None) -> Tensor:  # noqa: ARG002
         """`module` is a `LinkPredictor`."""
-        predictor = cast(LinkPredictor, module)
-        candidates = draw.second if self._candidates else None
-        return predictor.loss(draw.first, self._reached, candidates, sparse=self._sparse)
+        predictor, rivals = cast(LinkPredictor, module), self.rivals
+        candidates = draw.second if rivals.limit else None
+        return predictor.loss(draw.first, rivals.reached, candidates, sparse=self.sparse, share=rivals.share)

@@ -8,7 +8,8 @@
       provenance.json     commit, versions, seed, hardware
       metrics.jsonl       one line per epoch and per validation
       model.safetensors   the arrays of the model: its best weights
-      last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch
+      last.safetensors    the last checkpoint: weights, optimizer, random state, place in the epoch; of several
+                          processes a file for each shard of the nodes beside it
       predictor.safetensors  what `tarbox update` needs and answering never reads: embeddings, calibration
       parts/              what training has finished so far; gone when the run is complete
       store/              the training store (hard links where the disk allows): a run answers questions by itself
@@ -35,6 +36,7 @@ from tarbox.core.config import read_config
 from tarbox.core.errors import BenchmarkError, StoreDamaged, StoreError, StoreMissing, StoreVersion
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import MANIFEST, Store, open_store
+from tarbox.models.mapped import map_arrays
 from tarbox.models.registry import find_model
 from tarbox.models.scorer import Scorer
 
@@ -155,14 +157,14 @@ class SavedRun:
 
     def scorer(self, device: str = "cpu") -> Scorer:
         """The trained model, ready to score."""
-        import safetensors.numpy
+        import safetensors
 
         kind, file = find_model(self.model_name), self.content / WEIGHTS
         if not file.exists():
             raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
         config = read_config(kind.Config, own_settings(self.settings.get("model", {})), "model")
         try:
-            return kind.of_arrays(self.facts, safetensors.numpy.load_file(file), config, device)
+            return kind.of_arrays(self.facts, map_arrays(file), config, device)
         except (safetensors.SafetensorError, KeyError, StoreDamaged) as error:
             raise StoreDamaged(f"{file} does not hold this model: {error}") from None
         except StoreVersion as error:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tarbox.training.failures import TrainingError
-from tarbox.training.step import Engine
+from tarbox.training.step import Stepper
 
 MODEL: Final = "model/"
 OPTIMIZER: Final = "optimizer/"
@@ -24,7 +24,8 @@ LOSS_SUMS: Final = "losses"
 class State:
     """How far training is: `epoch` epochs are complete, and `step` steps of the next one.
 
-    `stale` counts the validations since the best; `seconds` is the time trained, without validation.
+    `stale` counts the validations since the best; `seconds` is the time trained, without validation. `steps` is how
+    many an epoch had when this was written: with another number of processes it has others.
     """
 
     epoch: int = 0
@@ -34,9 +35,16 @@ class State:
     stale: int = 0
     seconds: float = 0.0
     reason: str | None = None
+    steps: int = 0
+
+    def go_on(self, steps: int) -> float:
+        """An epoch has so many steps now: go to the same share of it; returns by what the sums of losses change."""
+        before, self.step = self.step, self.step * steps // max(self.steps, 1) if self.steps else self.step
+        self.steps = steps
+        return self.step / before if before else 1.0
 
 
-def snapshot(engine: Engine, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def snapshot(engine: Stepper, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """(tensors, state) of a checkpoint: weights, Adam's moments, random states, the sums of losses, the place."""
     tensors = {MODEL + name: tensor for name, tensor in engine.module.state_dict().items()}
     for name, parameter in engine.module.named_parameters():
@@ -48,7 +56,7 @@ def snapshot(engine: Engine, state: State) -> tuple[dict[str, Tensor], dict[str,
     return tensors, asdict(state)
 
 
-def restore(engine: Engine, state: State, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+def restore(engine: Stepper, state: State, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Bring an engine and a state to where a checkpoint was written."""
     weights = {name.removeprefix(MODEL): tensor for name, tensor in tensors.items() if name.startswith(MODEL)}
     try:
@@ -66,7 +74,7 @@ def restore(engine: Engine, state: State, tensors: Mapping[str, Tensor], about: 
         setattr(state, name, value)
 
 
-def _restore_random(engine: Engine, tensors: Mapping[str, Tensor]) -> None:
+def _restore_random(engine: Stepper, tensors: Mapping[str, Tensor]) -> None:
     """A run resumed on another kind of device begins its random numbers anew: their states do not fit."""
     torch.set_rng_state(tensors[GLOBAL])
     if tensors[GENERATOR].shape == engine.sampler.generator.get_state().shape:

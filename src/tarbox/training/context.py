@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tarbox.benchmark.options import EVALUATION_ONLY
 from tarbox.evaluation.evaluator import answerable
 from tarbox.models.base import Trainable
+from tarbox.models.complex import Complex
 from tarbox.models.learning.batches import BatchConfig, SampleSource
 from tarbox.models.learning.objective import ObjectiveConfig
 from tarbox.models.learning.seam import Stage, TrainingData
@@ -25,12 +26,14 @@ from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
 from tarbox.training.events import MemoryPlanned, Validated
 from tarbox.training.failures import StopSignals, interrupted, require_memory
+from tarbox.training.group import ProcessGroup
 from tarbox.training.hardware import Hardware
 from tarbox.training.loop import ALL_EPOCHS, Fit, Observers, Trainer, build_engine
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, write_tensors
 from tarbox.training.settings import Settings
-from tarbox.training.step import Engine
+from tarbox.training.sharded import ShardedEngine
+from tarbox.training.step import Engine, Stepper
 from tarbox.training.validation import Validator
 
 NOTHING_LEARNT: Final = "there is nothing to train"
@@ -38,13 +41,20 @@ NOTHING_LEARNT: Final = "there is nothing to train"
 
 @final
 class TrainingContext:
-    """A run in the making: fits what a model asks for, keeps it, and knows in `state` where training is."""
+    """A run in the making: fits what a model asks for, keeps it, and knows in `state` where training is. A `group` of
+    processes fits a link predictor together."""
 
     def __init__(
-        self, settings: Settings, data: TrainingData, hardware: Hardware, run: RunFolder, observers: Observers
+        self,
+        settings: Settings,
+        data: TrainingData,
+        hardware: Hardware,
+        run: RunFolder,
+        observers: Observers,
+        group: ProcessGroup | None = None,
     ) -> None:
         self.settings, self.data, self.hardware, self.run = settings, data, hardware, run
-        self._observers = observers
+        self._observers, self._group = observers, group
         self._began = observers.clock()
         self._optimizers: WeakKeyDictionary[nn.Module, torch.optim.Optimizer] = WeakKeyDictionary()
         self._validator = None
@@ -86,7 +96,7 @@ class TrainingContext:
 
     def fit(self, module: nn.Module, sources: Sequence[SampleSource], stage: Stage | None = None) -> dict[str, Tensor]:
         """See `RunContext.fit`; the arrays are on the CPU, the module stays where it is."""
-        engine = build_engine(self.settings, module, sources, self.hardware)
+        engine = self._build_engine(module, sources)
         before = module if stage is None or stage.after is None else stage.after
         if (earlier := self._optimizers.get(before)) is not None:
             for own, other in zip(module.parameters(), before.parameters(), strict=True):
@@ -94,7 +104,11 @@ class TrainingContext:
         self._optimizers[module] = engine.optimizer
         fit = self._fit_of_model(module) if stage is None else self._fit_of_stage(stage)
         trainer = Trainer(engine, self.settings, self.hardware, fit, self._observers)
-        state = trainer.train()
+        try:
+            state = trainer.train()
+        finally:
+            if isinstance(engine, ShardedEngine):
+                engine.release()
         if stage is None:
             self.state = state
         return trainer.best()
@@ -123,6 +137,11 @@ class TrainingContext:
             seconds, spent = round(state.seconds, 3), round(clock() - self._began - state.seconds, 3)
             self._observers.report.tell(Validated(state.epoch, seconds, state.best, levels, True, spent))
         return state
+
+    def _build_engine(self, module: nn.Module, sources: Sequence[SampleSource]) -> Stepper:
+        if self._group is None:
+            return build_engine(self.settings, module, sources, self.hardware)
+        return ShardedEngine(self._group, self.settings, cast(Complex, module), sources, self.hardware)
 
     def _fit_of_model(self, module: nn.Module) -> Fit:
         scorer = cast(Scorer, module)

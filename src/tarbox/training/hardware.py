@@ -33,16 +33,18 @@ PRECISIONS: Final = ("float32", "tf32", "bf16")
 class HardwareConfig:
     """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `graphs` records steps on CUDA.
 
-    `threads` are those of a step on the CPU; 0 takes one for small steps and all for others.
+    `threads` are those of a step on the CPU; 0 takes one for small steps and all for others. `processes` train one
+    model, each on a GPU or with its share of the threads (ADR 73).
     """
 
     device: str = AUTO
     precision: str = "tf32"
     graphs: bool = True
     threads: int = 0
+    processes: int = 1
 
     def __post_init__(self) -> None:
-        check_settings(self, {"precision": PRECISIONS})
+        check_settings(self, {"precision": PRECISIONS}, ("processes",))
         if self.threads < 0:
             raise ConfigError(f"hardware.threads is {self.threads}; it must be at least 0")
 
@@ -135,7 +137,8 @@ def threads(hardware: Hardware, operations: int) -> Iterator[None]:
     before = torch.get_num_threads()
     try:
         if not hardware.cuda:
-            torch.set_num_threads(hardware.config.threads or (1 if operations < SMALL else before))
+            share = 1 if operations < SMALL else max(1, before // hardware.config.processes)
+            torch.set_num_threads(hardware.config.threads or share)
         yield
     finally:
         torch.set_num_threads(before)

@@ -27,7 +27,7 @@ from tarbox.training.hardware import Hardware, numerics, threads
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, read_tensors
 from tarbox.training.settings import Settings
-from tarbox.training.step import Engine, build_optimizer
+from tarbox.training.step import Engine, Stepper, build_optimizer
 from tarbox.training.stopwatch import Clock, Stopwatch
 from tarbox.training.validation import Validator
 
@@ -82,7 +82,7 @@ class Observers:
 class Trainer:
     """One fit: `train` begins it or continues it from its last checkpoint."""
 
-    def __init__(self, engine: Engine, settings: Settings, hardware: Hardware, fit: Fit, observers: Observers) -> None:
+    def __init__(self, engine: Stepper, settings: Settings, hardware: Hardware, fit: Fit, observers: Observers) -> None:
         self.engine, self.settings, self.hardware, self.fit = engine, settings, hardware, fit
         self.report, self.signals, self.clock = observers.report, observers.signals, observers.clock
         self._renew_limit = observers.renew_limit
@@ -94,6 +94,7 @@ class Trainer:
         with numerics(self.hardware), threads(self.hardware, self.engine.operations()):
             if self.fit.folder.has_checkpoint():
                 restore(self.engine, self.state, *self.fit.folder.read_last())
+                self.engine.losses_T.mul_(self.state.go_on(self.engine.portions.steps))
                 self.report.skip(self._done())
             reason = self._reason_to_stop()
             if reason is None:
@@ -213,7 +214,9 @@ class Trainer:
     def _checkpoint(self) -> None:
         self._read_losses()  # a checkpoint that holds no numbers is worse than an old one
         seconds = self.state.seconds + self._watch.read()
-        self.fit.folder.write_last(*snapshot(self.engine, replace(self.state, seconds=seconds)))
+        self.engine.collect()
+        state = replace(self.state, seconds=seconds, steps=self.engine.portions.steps)
+        self.fit.folder.write_last(*snapshot(self.engine, state), self.engine.shards)
         self._watch.save()
 
     def _rate(self) -> float:

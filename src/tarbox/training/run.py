@@ -36,6 +36,8 @@ from tarbox.version import __version__
 
 LAST: Final = "last.safetensors"
 PARTS: Final = "parts"
+SHARDS: Final = "shards"
+"""In the header of a checkpoint: the files that hold the rest of it."""
 PROVENANCE: Final = "provenance.json"
 _HEADER: Final = "tarbox"
 
@@ -142,15 +144,34 @@ class RunFolder:
         """The weights that `ask` and `eval` use."""
         write_tensors(self.path / WEIGHTS, weights, about)
 
-    def write_last(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        write_tensors(self.path / LAST, tensors, state)
+    def write_last(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any], shards: int = 1) -> None:
+        """A checkpoint: one file, or with more shards one beside it for each, with as many rows of the longest tables.
+
+        They are there when the one that names them is; those of an earlier checkpoint go after it has come.
+        """
+        tables = {name: tensor for name, tensor in tensors.items() if tensor.ndim > 1} if shards > 1 else {}
+        longest = max(map(len, tables.values()), default=0)
+        tables = {name: table for name, table in tables.items() if len(table) == longest}
+        stem, bounds = LAST.partition(".")[0], [longest * own // shards for own in range(shards + 1)]
+        named = [f"{stem}-{state['epoch']}-{state['step']}-{own}.safetensors" for own in range(shards if tables else 0)]
+        for name, first, last in zip(named, bounds, bounds[1:], strict=False):
+            write_tensors(self.path / name, {key: table[first:last] for key, table in tables.items()}, {})
+        rest = {name: tensor for name, tensor in tensors.items() if name not in tables}
+        write_tensors(self.path / LAST, rest, {**state, **({SHARDS: named} if named else {})})
+        for file in self.path.glob(f"{stem}-*.safetensors"):
+            if file.name not in named:
+                file.unlink()
 
     def has_checkpoint(self) -> bool:
         return (self.path / LAST).exists()
 
     def read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """(tensors on the CPU, state) of the last checkpoint."""
-        return read_tensors(self.path / LAST)
+        """(tensors on the CPU, state) of the last checkpoint, however many files it is."""
+        tensors, state = read_tensors(self.path / LAST)
+        parts = [read_tensors(self.path / name)[0] for name in state.pop(SHARDS, [])]
+        return tensors | {
+            name: torch.cat([part[name] for part in parts]) for name in (parts[0] if parts else ())
+        }, state
 
 
 def describe_source(path: Path, benchmark: Benchmark | None, run: Path) -> dict[str, Any]:

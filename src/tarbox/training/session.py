@@ -38,11 +38,13 @@ from tarbox.training.context import TrainingContext
 from tarbox.training.curves import draw_curves
 from tarbox.training.events import METRICS_FILE, Finished, Listener, MetricsFile, TensorBoard, read_metrics
 from tarbox.training.failures import MemoryShortage, StopSignals, TrainingError, explained
+from tarbox.training.group import lead
 from tarbox.training.hardware import Hardware, open_hardware
 from tarbox.training.loop import Observers, nothing
 from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, check_place
 from tarbox.training.settings import RESUMABLE, Settings, resolve
+from tarbox.training.sharded import LeaderOrder, check_processes, follow
 from tarbox.training.stopwatch import Clock
 
 
@@ -90,6 +92,7 @@ def start(
 ) -> State:
     """Train on all facts of a store, or on the training split of a benchmark; returns where training ended."""
     check_place(Path(output))
+    check_processes(settings)
     hardware = open_hardware(settings.hardware)
     opened = open_source(source)
     settings = settings.resolved(sizes_of(opened.store.facts), hardware.device)
@@ -114,6 +117,7 @@ def resume(
         if key not in RESUMABLE:
             raise ConfigError(f"{key} cannot change when a run is resumed; only {', '.join(RESUMABLE)} can")
     settings = resolve([merge(saved.settings, changes)])
+    check_processes(settings)
     hardware = open_hardware(settings.hardware)
     if "updates" in saved.description:
         raise ConfigError(f"{saved.path} was updated: its training cannot go on. Train again on the store.")
@@ -169,8 +173,9 @@ def _train(
         report = ProgressReport(told, listeners.clock, hardware.memory_used)
         with explained(run.path, _smaller(settings)), _bounded(hardware) as renew, StopSignals() as signals:
             observers = Observers(report, signals, listeners.clock, renew)
-            context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers)
-            state = _learn(context)
+            with lead(settings.hardware, follow, LeaderOrder.QUIT) as group:
+                context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers, group)
+                state = _learn(context)
             best = (state.best_epoch, state.best)
             report.tell(Finished(state.epoch, round(state.seconds, 3), str(state.reason), *best))
     run.complete()

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,8 @@ TABLES: Final = frozenset({"entities", "relations"})
 """What the parameters are called that have a row for each entity or relation."""
 FACTOR: Final = "factor"
 """In a group of parameters: what the learning rate is multiplied with."""
+SQUARES: Final = "squares"
+"""What Adagrad knows of a parameter: the sums of the squares of its gradients."""
 
 
 DECAYS: Final[Mapping[str, Callable[[float], float]]] = MappingProxyType(
@@ -96,6 +98,16 @@ def build_optimizer(config: OptimizerConfig, module: nn.Module, hardware: Hardwa
     )
 
 
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Change the learning rate, in place where it is a tensor."""
+    for group in optimizer.param_groups:
+        own = rate * group.get(FACTOR, 1.0)
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(own)
+        else:
+            group["lr"] = own
+
+
 def _by_factor(config: OptimizerConfig, module: nn.Module) -> list[tuple[float, list[Tensor]]]:
     """What the rate is multiplied with, and the parameters it is so for, in the module's order."""
     found: dict[float, list[Tensor]] = {}
@@ -124,12 +136,12 @@ class Adagrad(torch.optim.Optimizer):
             for parameter in (given for given in group["params"] if given.grad is not None):
                 state = self.state[parameter]
                 if not state:
-                    state["squares"] = torch.zeros_like(parameter)
+                    state[SQUARES] = torch.zeros_like(parameter)
                 if parameter.grad.is_sparse:
-                    _update_rows(parameter, state["squares"], group["lr"])
+                    _update_rows(parameter, state[SQUARES], group["lr"])
                 else:
-                    state["squares"].addcmul_(parameter.grad, parameter.grad)
-                    parameter.sub_(parameter.grad / (state["squares"].sqrt() + 1e-10) * group["lr"])
+                    state[SQUARES].addcmul_(parameter.grad, parameter.grad)
+                    parameter.sub_(parameter.grad / (state[SQUARES].sqrt() + 1e-10) * group["lr"])
 
 
 def _update_rows(parameter: Tensor, squares: Tensor, rate: float | Tensor) -> None:
@@ -157,9 +169,53 @@ def sum_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
+Agreement = Callable[[Tensor], Tensor]
+"""Between backward pass and update: makes gradients those of all processes, and the losses [4] of the tasks, too."""
+
+
+def alone(tasks_T: Tensor) -> Tensor:  # noqa: N803
+    """The agreement of one process."""
+    return tasks_T
+
+
+class EpochPlan(Protocol):
+    """`steps` of `samples` each make an epoch, of these tasks; it goes on where it is told to begin."""
+
+    steps: int
+    samples: int
+    tasks: list[Task]
+
+    def begin(self, seed: int, epoch: int, step: int) -> None: ...
+
+
+class Stepper(Protocol):
+    """What the loop drives: an `Engine`, or one of several processes (`tarbox.training.sharded`). Its checkpoints are
+    written in `shards` files."""
+
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    sampler: Sampler
+    losses_T: Tensor  # noqa: N815
+    shards: int
+
+    @property
+    def portions(self) -> EpochPlan: ...
+
+    def operations(self) -> int: ...
+
+    def runner(self, hardware: Hardware) -> Callable[[], None]: ...
+
+    def set_rate(self, rate: float) -> None: ...
+
+    def collect(self) -> None:
+        """Bring all weights and what the optimizer knows of them here."""
+
+
 @final
 class Engine:
     """The module, what it learns from, and the update; `losses_T` [4] sums the loss of each task over steps."""
+
+    shards = 1
 
     def __init__(
         self,
@@ -168,9 +224,10 @@ class Engine:
         objective: Objective,
         optimizer: torch.optim.Optimizer,
         sampler: Sampler,
+        agree: Agreement = alone,
     ) -> None:
         self.module, self.portions, self.objective = module, portions, objective
-        self.optimizer, self.sampler = optimizer, sampler
+        self.optimizer, self.sampler, self._agree = optimizer, sampler, agree
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=sampler.generator.device)
 
     def runner(self, hardware: Hardware) -> Callable[[], None]:
@@ -181,6 +238,7 @@ class Engine:
             with hardware.autocast(), sharing():
                 loss, tasks_T = self._losses(self._draw())
             loss.backward()  # type: ignore[no-untyped-call]
+            tasks_T = self._agree(tasks_T)
             self.optimizer.step()
             self.losses_T.add_(tasks_T)
 
@@ -197,13 +255,10 @@ class Engine:
         return cells * int(longest)
 
     def set_rate(self, rate: float) -> None:
-        """Change the learning rate, in place where it is a tensor."""
-        for group in self.optimizer.param_groups:
-            own = rate * group.get(FACTOR, 1.0)
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(own)
-            else:
-                group["lr"] = own
+        set_rate(self.optimizer, rate)
+
+    def collect(self) -> None:
+        """All is here, always."""
 
     def _draw(self) -> list[Draw]:
         with torch.no_grad():

@@ -110,6 +110,7 @@ class Credo(Learner):
 
     Config: ClassVar[type[CredoConfig]] = CredoConfig
     recipe: ClassVar[str | None] = "credo"
+    in_processes: ClassVar[bool] = True
 
     index: Index
     probabilities: FactProbabilities

@@ -188,9 +188,16 @@ class PairSource(ScoredSource):
         return degree(draw.first, draw.second)
 
 
+def steps_of(samples: int, config: BatchConfig) -> int:
+    """How many steps an epoch of so many samples has."""
+    steps = max(1, round(samples / config.size))
+    return min(steps, config.most_steps) if config.most_steps else steps
+
+
 @final
 class Portions:
-    """How much of each source a step takes, and where it is in the order of the epoch.
+    """How much of each source a step takes, of which task it is, and where it is in the order of the epoch. `samples`
+    are those of a step.
 
     `place` is a tensor that every `advance` increments, so that a recorded step moves on by itself.
     """
@@ -200,23 +207,13 @@ class Portions:
         if not self.sources:
             raise BenchmarkError("there is nothing to train on: no queries, assertions, typings or subsumptions")
         samples = sum(map(len, self.sources))
-        steps = max(1, round(samples / config.size))
-        self.steps = min(steps, config.most_steps) if config.most_steps else steps
+        self.steps = steps_of(samples, config)
         weights = [len(source) ** config.balance for source in self.sources]
         self.sizes = tuple(math.ceil(round(samples * weight / (self.steps * sum(weights)), 6)) for weight in weights)
+        self.samples, self.tasks = sum(self.sizes), [source.task for source in self.sources]
         self._place = torch.zeros((), dtype=torch.int64, device=device)
         self._orders = [torch.zeros(len(source), dtype=torch.int64, device=device) for source in self.sources]
         self._within = [torch.arange(size, device=device) for size in self.sizes]
-
-    @property
-    def samples(self) -> int:
-        """How many samples a step has."""
-        return sum(self.sizes)
-
-    @property
-    def tasks(self) -> list[Task]:
-        """The task of each portion."""
-        return [source.task for source in self.sources]
 
     def begin(self, seed: int, epoch: int, step: int) -> None:
         """Shuffle every source for this epoch and go to this step of it."""

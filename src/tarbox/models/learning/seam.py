@@ -127,7 +127,7 @@ class Learner(abc.ABC):
     `Config` are its settings, a frozen dataclass; `recipe` names those that `tarbox train` takes where none are named.
     `tasks` are the tasks (`tarbox.models.base.Task`) that an ablation can leave out, `lacks` the kinds of query node
     that the model has no meaning for. Where `trained` is false the facts alone make the model: there is nothing to
-    wait for.
+    wait for. One that is fitted `in_processes` calls `fit` with links of a `tarbox.models.complex.Complex` alone.
     """
 
     Config: ClassVar[type[Any]]
@@ -135,6 +135,7 @@ class Learner(abc.ABC):
     tasks: ClassVar[frozenset[Any]] = frozenset()
     lacks: frozenset[type[Any]] = frozenset()
     trained: ClassVar[bool] = True
+    in_processes: ClassVar[bool] = False
 
     @classmethod
     def resolve(cls, config: Any, sizes: Sizes, device: torch.device) -> Any:  # noqa: ARG003

@@ -1,0 +1,246 @@
+"""Several processes that train one model: how they find each other, and what becomes of them when one is lost.
+
+The first process, the leader, runs the training; the others follow its orders (`tarbox.training.sharded`) and know of
+the run what these say. `hardware.processes` starts them here; `torchrun` starts them on several machines. Messages go
+by torch.distributed: gloo between processors, NCCL between GPUs; what is small and on the host by gloo always.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing.context import SpawnProcess
+from typing import Any, Final, final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
+
+from tarbox.core.errors import ConfigError
+from tarbox.training.failures import TrainingError
+from tarbox.training.hardware import HardwareConfig, find_device
+
+_PATIENCE: Final = timedelta(days=7)
+"""For a message: followers wait through parts of the training that one process does."""
+_START: Final = 120.0
+"""Seconds for a process to begin in."""
+_FAILURE: Final = "failure"
+_LENGTH: Final = 4
+"""Numbers of an order."""
+
+
+class ProcessLost(TrainingError):
+    """A process of the group is gone, so that the others cannot go on."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """This process among `size`, the leader being 0; `children` are those that it has started."""
+
+    rank: int
+    size: int
+    device: torch.device
+    store: Store
+    children: Sequence[SpawnProcess] = ()
+
+    def tell(self, *order: float) -> None:
+        """The leader's next order, to all."""
+        numbers = torch.zeros(_LENGTH, dtype=torch.float64)
+        numbers[: len(order)] = torch.tensor(order, dtype=torch.float64)
+        self.broadcast(numbers)
+
+    def hear(self) -> list[float]:
+        numbers = torch.zeros(_LENGTH, dtype=torch.float64)
+        self.broadcast(numbers)
+        return [float(number) for number in numbers]
+
+    def broadcast(self, tensor: Tensor) -> None:
+        """What the leader has is then with all."""
+        with self._watched():
+            dist.broadcast(tensor, 0)
+
+    def spread(self, content: Any = None, tensors: Sequence[Tensor] = ()) -> tuple[Any, list[Tensor]]:
+        """JSON and tensors of the leader, with all."""
+        about = json.dumps([content, [[str(own.dtype).removeprefix("torch."), list(own.shape)] for own in tensors]])
+        text = torch.frombuffer(bytearray(about.encode()), dtype=torch.uint8)
+        size = torch.tensor([len(text)])
+        self.broadcast(size)
+        text = text if self.rank == 0 else torch.empty(int(size), dtype=torch.uint8)
+        self.broadcast(text)
+        content, kinds = json.loads(text.numpy().tobytes())
+        found = list(tensors) or [torch.empty(shape, dtype=getattr(torch, name)) for name, shape in kinds]
+        found = [tensor.to(self.device).contiguous() for tensor in found]
+        for tensor in found:
+            if tensor.numel():
+                self.broadcast(tensor)
+        return content, found
+
+    def add_up(self, tensor: Tensor) -> None:
+        """The sum over all processes, in place."""
+        with self._watched():
+            dist.all_reduce(tensor)
+
+    def exchange(self, sent: Sequence[tuple[Tensor, int]], received: Sequence[tuple[Tensor, int]]) -> None:
+        """Send tensors to ranks, and receive others from ranks, all at once; between two in the order given."""
+        operations = [dist.P2POp(dist.isend, tensor, rank) for tensor, rank in sent]
+        operations += [dist.P2POp(dist.irecv, tensor, rank) for tensor, rank in received]
+        if operations:
+            with self._watched():
+                for work in dist.batch_isend_irecv(operations):
+                    work.wait()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Where a message fails, a process is lost: say which, and why."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise ProcessLost(self._why(str(error).splitlines()[0])) from error
+
+    def _why(self, error: str) -> str:
+        deadline = time.monotonic() + 1.0  # who was lost has perhaps not ended yet
+        while time.monotonic() < deadline and all(child.is_alive() for child in self.children):
+            time.sleep(0.02)
+        ends = [child.exitcode or 0 for child in self.children]
+        killed = [(1 + place, -code) for place, code in enumerate(ends) if code < 0]
+        reason = f"the connection to another process is gone ({error})"
+        if killed:
+            reason = f"process {killed[0][0]} of {self.size} was killed (signal {killed[0][1]}; out of memory?)"
+        else:
+            with suppress(RuntimeError):
+                if self.store.check([_FAILURE]):
+                    reason = self.store.get(_FAILURE).decode()
+        return f"{reason}. Training cannot go on without it; --resume continues from the last checkpoint."
+
+
+def torchrun_rank() -> int | None:
+    """This process's number under torchrun; None where it was not started so, or alone."""
+    return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ else None
+
+
+@contextmanager
+def lead(
+    config: HardwareConfig, follow: Callable[[ProcessGroup], None], quit_order: float
+) -> Iterator[ProcessGroup | None]:
+    """The group that this process leads while it trains; none where it trains alone. `follow` is what others do."""
+    if torchrun_rank() is not None:
+        with joined(*_torchrun_store(), find_device(config.device)) as group:
+            yield from _lead(group, quit_order)
+        return
+    if config.processes == 1:
+        yield None
+        return
+    device = find_device(config.device)
+    if device.type == "cuda" and torch.cuda.device_count() < config.processes:
+        raise ConfigError(
+            f"hardware.processes is {config.processes}, and there are {torch.cuda.device_count()} GPUs: one for each"
+        )
+    store = TCPStore("127.0.0.1", 0, config.processes, is_master=True, wait_for_workers=False)
+    context = multiprocessing.get_context("spawn")
+    children = [
+        context.Process(target=_child, args=(rank, config.processes, store.port, device.type, follow), daemon=True)
+        for rank in range(1, config.processes)
+    ]
+    for child in children:
+        child.start()
+    try:
+        _wait_for(children, store)
+        with joined(store, 0, config.processes, device, children) as group:
+            yield from _lead(group, quit_order)
+    finally:
+        for child in children:
+            child.join(2.0)
+            child.kill()
+            child.join()
+
+
+def _lead(group: ProcessGroup, quit_order: float) -> Iterator[ProcessGroup]:
+    try:
+        yield group
+    finally:
+        with suppress(ProcessLost):
+            group.tell(quit_order)
+
+
+def follow_torchrun(follow: Callable[[ProcessGroup], None]) -> None:
+    """What a process of torchrun does that is not the leader."""
+    store, rank, size = _torchrun_store()
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    _serve((store, rank, size), _own_device(kind, int(os.environ.get("LOCAL_RANK", rank))), follow)
+
+
+def _torchrun_store() -> tuple[Store, int, int]:
+    store, rank, size = next(iter(rendezvous("env://")))
+    return PrefixStore("tarbox", store), rank, size
+
+
+def _child(rank: int, size: int, port: int, kind: str, follow: Callable[[ProcessGroup], None]) -> None:
+    """The whole life of a process that the leader has started."""
+    store = TCPStore("127.0.0.1", port, size, is_master=False, wait_for_workers=False)
+    store.add("here", 1)
+    _serve((store, rank, size), _own_device(kind, rank), follow)
+
+
+def _serve(place: tuple[Store, int, int], device: torch.device, follow: Callable[[ProcessGroup], None]) -> None:
+    """Ctrl+C and torchrun's end reach every process: here the leader decides. Who is left alone goes quietly: it is
+    the leader that says what happened."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    store, rank, size = place
+    try:
+        with joined(store, rank, size, device) as group:
+            follow(group)
+    except ProcessLost:
+        os._exit(1)
+    except (RuntimeError, MemoryError) as error:
+        reason = f"process {rank} of {size} failed: {(str(error).splitlines() or [type(error).__name__])[0]}"
+        with suppress(RuntimeError):
+            store.set(_FAILURE, reason)
+        os._exit(1)
+
+
+def _own_device(kind: str, number: int) -> torch.device:
+    return torch.device("cuda", number) if kind == "cuda" else torch.device(kind)
+
+
+@contextmanager
+def joined(
+    store: Store, rank: int, size: int, device: torch.device, children: Sequence[SpawnProcess] = ()
+) -> Iterator[ProcessGroup]:
+    """A member of the group, as long as this is open."""
+    if sys.platform == "linux" and (children or multiprocessing.parent_process() is not None):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the name of a machine may lead nowhere
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    try:
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+    except RuntimeError as error:
+        raise ProcessLost(f"{size} processes cannot find each other: {str(error).splitlines()[0]}") from error
+    try:
+        yield ProcessGroup(rank, size, device, store, children)
+    finally:
+        dist.destroy_process_group()
+
+
+def _wait_for(children: Sequence[SpawnProcess], store: TCPStore) -> None:
+    """Until all have begun."""
+    deadline = time.monotonic() + _START
+    while store.add("here", 0) < len(children):
+        ended = [child.exitcode for child in children if child.exitcode is not None]
+        if ended or time.monotonic() > deadline:
+            raise ProcessLost(
+                f"a process of {1 + len(children)} did not begin (exit code {ended[0] if ended else '-'})"
+            )
+        time.sleep(0.02)
