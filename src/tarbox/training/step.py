@@ -158,13 +158,13 @@ def _coalesce(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sum_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: row 0, with nothing, stands for
-    those that are there twice. To read back how many rows differ, a host would wait for its GPU in every step."""
+    """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: where these are of one row, some of
+    those at the end are there once more, with 0. To read back how many differ, a host would wait for every step."""
     rows_R, order_R = gradient._indices()[0].sort()
     place_R = torch.cat([rows_R.new_zeros(1), (rows_R[1:] != rows_R[:-1]).long().cumsum(0)])
     values_RD = gradient._values()[order_R]
     return (
-        torch.zeros_like(rows_R).scatter_(0, place_R, rows_R),
+        rows_R.clone().scatter_(0, place_R, rows_R),
         torch.zeros_like(values_RD).index_add_(0, place_R, values_RD),
     )
 

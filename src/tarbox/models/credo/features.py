@@ -127,13 +127,12 @@ def link_features(view: LinkView) -> Floats:
 @final
 @dataclass(frozen=True, slots=True)
 class ConceptTree:
-    """What the hierarchy says of each concept [C]: its instances, its place; [E] the assertions of each entity.
+    """What the hierarchy says of each concept [C]: its instances, its place.
 
     `known` counts `entity * C + concept` of the typings, `below` those with the parents of their concepts instead.
     """
 
     members: NDArray[np.int64]
-    assertions: NDArray[np.int64]
     hierarchy: Hierarchy
     known: KeyCounts
     below: KeyCounts
@@ -144,12 +143,8 @@ class ConceptTree:
         typed, types = instances.concepts_of.coordinates()
         tree = instances.hierarchy
         origin, above = tree.parents.gather(types)
-        known, below = (
-            KeyCounts.of(keys) for keys in (pair_keys(typed, types, width), pair_keys(typed[origin], above, width))
-        )
-        ends = np.concatenate([evidence.facts.heads, evidence.facts.tails])
-        assertions = np.bincount(ends, minlength=evidence.sizes.entities)
-        return cls(instances.entities_of.sizes(), assertions, tree, known, below)
+        known = KeyCounts.of(pair_keys(typed, types, width))
+        return cls(instances.entities_of.sizes(), tree, known, KeyCounts.of(pair_keys(typed[origin], above, width)))
 
 
 @final
@@ -166,7 +161,6 @@ class TypingView:
     likely: Floats
     members: NDArray[np.int64]
     concepts_of: NDArray[np.int64]
-    assertions: NDArray[np.int64]
     depth: Ids
     parents: Floats
     siblings: Floats
@@ -193,7 +187,6 @@ class TypingView:
             likely,
             tree.members[concepts],
             evidence.instances.concepts_of.sizes()[entities],
-            tree.assertions[entities],
             tree.hierarchy.depth[concepts],
             np.where(parents > 0, has / np.maximum(parents, 1), 1.0).astype(np.float32),
             np.bincount(origin, tree.below[above] > 0, count).astype(np.float32),
@@ -209,7 +202,6 @@ TYPING_FEATURES: Final[Mapping[str, Callable[[TypingView], NDArray[Any]]]] = {
     "likelihood by signature": lambda view: view.likely,
     "instances of the concept": lambda view: np.log1p(view.members),
     "concepts of the entity": lambda view: np.log1p(view.concepts_of),
-    "assertions of the entity": lambda view: np.log1p(view.assertions),
     "depth of the concept": lambda view: view.depth,
     "parents that the entity has": lambda view: view.parents,
     "siblings that the entity has": lambda view: view.siblings,

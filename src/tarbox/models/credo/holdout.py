@@ -44,6 +44,7 @@ _CONCEPTS: Final = 4_000_000
 """The queries of a shape times the concepts, about, but not with fewer than `_FEWEST` queries."""
 _FEWEST: Final = 60
 _BLOCK: Final = 64
+_ALL_KEYS: Final = 1 << 62
 RANKING_UNITS: Final = 16
 """Of a hidden layer of the ranking of concepts: larger ones fit the queries they see, and do worse for others."""
 LISTWISE: Final = 0.1
@@ -73,31 +74,19 @@ class FactCalibration:
     def predict(self, predictor: Complex, evidence: Evidence, scope: Scope | None = None) -> Predicted:
         """What the predictor makes of the facts, or of what has changed."""
         totals: list[Floats] = []
-        relation, concept = _groups(evidence)
-        found = candidate_links(predictor, evidence, scope=scope, totals=totals)
-        links = _apply(self.links, found, relation, complete)
-        typings = _apply(self.typings, candidate_typings(predictor, evidence, scope=scope), concept, complete)
+        found, span = candidate_links(predictor, evidence, scope=scope, totals=totals), evidence.sizes.entities**2
+        links = _apply(self.links, found, complete, span)
+        typings = _apply(self.typings, candidate_typings(predictor, evidence, scope=scope), complete)
         return Predicted(links, typings, Totals.of(totals))
 
 
-def _groups(evidence: Evidence) -> tuple[Callable[[Keys], Keys], Callable[[Keys], Keys]]:
-    """(the relations of keys of links, the concepts of keys of typings): each has effects of its own on odds."""
-    return (
-        lambda keys: keys // max(evidence.sizes.entities, 1) ** 2,
-        lambda keys: keys % max(evidence.sizes.concepts, 1),
-    )
-
-
 def _apply(
-    network: Network,
-    found: Iterable[Candidates],
-    group: Callable[[Keys], Keys],
-    change: Callable[[Floats], Floats] = lambda degrees: degrees,
+    network: Network, found: Iterable[Candidates], change: Callable[[Floats], Floats], span: int = _ALL_KEYS
 ) -> tuple[Keys, Floats]:
-    """(keys, probabilities) of the candidates that are kept."""
+    """(keys, probabilities) of the candidates that are kept, where so many keys are of one relation."""
     keys, degrees = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     for own, features in found:
-        likely = change(network.apply(features, group(own)))
+        likely = change(network.apply(features, own // span))
         kept = likely >= LEAST_KEPT
         keys.append(own[kept])
         degrees.append(likely[kept])
@@ -137,10 +126,10 @@ def fit_calibration(
     predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
 ) -> tuple[FactCalibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
-    parts, (relation, concept) = [], _groups(evidence)
-    for make, true, width, count, group in (
-        (candidate_links, facts.true_links(), len(LINK_FEATURES), evidence.sizes.relations, relation),
-        (candidate_typings, facts.true_typings(), len(TYPING_FEATURES), evidence.sizes.concepts, concept),
+    parts, sizes = [], evidence.sizes
+    for make, true, width, (groups, span) in (
+        (candidate_links, facts.true_links(), len(LINK_FEATURES), (sizes.relations, sizes.entities**2)),
+        (candidate_typings, facts.true_typings(), len(TYPING_FEATURES), (0, _ALL_KEYS)),
     ):
         share = sampled_share(len(true))
         sample = [(np.empty(0, np.int64), np.empty((0, width), np.float32)), *make(predictor, evidence, share)]
@@ -148,9 +137,11 @@ def fit_calibration(
         del sample
         labels = contains(true, keys)
         network = fit_probabilities(features, labels, seed, predictor.nodes.device)
-        network = replace(network, effects=fit_effects(network.logits(features), labels, group(keys), count))
+        if groups:
+            effects = fit_effects(network.logits(features), labels, keys // span, groups)
+            network = replace(network, effects=effects)
         again = make(predictor, evidence) if share < 1 else [(keys, features)]
-        parts.append((network, _apply(network, again, group)))
+        parts.append((network, _apply(network, again, lambda degrees: degrees, span)))
     (links, found), (typings, typed) = parts
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
     return FactCalibration(links, typings), probabilities

@@ -29,7 +29,7 @@ from tarbox.models.credo.candidates import Scope, Totals, one_thread
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.folding import Folding, Unseen
-from tarbox.models.credo.holdout import FactCalibration, Predicted
+from tarbox.models.credo.holdout import Predicted
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.network import CERTAIN
 from tarbox.models.credo.predictor import (
@@ -182,7 +182,8 @@ def follow(
     weights = _take(_take(fitted.floats("weights"), columns).T, columns).T.copy()
     evidence = Evidence.of(facts, (concepts, torch.from_numpy(weights)))
     scope = _scope(fitted.totals, facts, names, changes)
-    calibration = _match_calibration(fitted.calibration, names)
+    links = fitted.calibration.links
+    calibration = replace(fitted.calibration, links=replace(links, effects=_take(links.effects, names.relations)))
     predicted = calibration.predict(predictor.eval(), evidence, scope)
     predicted = presume_missing(predicted, facts, given.entities < 0, config.held_out)
     probabilities = _join(model.probabilities, predicted, facts, names, scope)
@@ -193,15 +194,6 @@ def follow(
     told = fitted.mrr, np.append(fitted.arrays["folded"], True)[names.entities]
     kept = FittedPredictor.of(predictor, calibration, evidence, predicted.totals, told)
     return Followed(found, kept, given, changes, mrr, measured)
-
-
-def _match_calibration(fitted: FactCalibration, names: MatchedNames) -> FactCalibration:
-    """With the effects of the relations and concepts that there are now; new ones have none."""
-    links, typings = fitted.links, fitted.typings
-    return FactCalibration(
-        replace(links, effects=_take(links.effects, names.relations)),
-        replace(typings, effects=_take(typings.effects, names.concepts)),
-    )
 
 
 def _take(table: NDArray[Any], rows: Ids) -> NDArray[Any]:
