@@ -27,7 +27,7 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import sizes_of
 
-_DENSE: Final = {"cpu": 50_000, "cuda": 100_000}
+_DENSE: Final = {"cpu": 50_000, "cuda": 500_000}
 """With more nodes than this the rows that a step touches are updated alone."""
 
 
