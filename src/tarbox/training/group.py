@@ -32,7 +32,7 @@ from tarbox.training.hardware import HardwareConfig, find_device
 
 _PATIENCE: Final = timedelta(days=7)
 """For a message: followers wait through parts of the training that one process does."""
-_START: Final = 120.0
+_START: Final = 600.0
 """Seconds for a process to begin in."""
 _FAILURE: Final = "failure"
 _LENGTH: Final = 4
