@@ -52,7 +52,7 @@ def train(
             raise typer.BadParameter("torchrun trains one run at a time: leave out --seeds")
         processes = int(os.environ["WORLD_SIZE"])
         if os.environ.get("RANK", "0") != "0":  # the first process trains, the others do as it says
-            _follow()
+            _follow(device or "auto")
             return
     given = {"device": device, "precision": precision, "processes": processes}
     hardware = {key: value for key, value in given.items() if value is not None}
@@ -110,11 +110,11 @@ def _start(source: Path, output: Path, tables: list[Table], model: str | None, s
         _summarise(output, ended)
 
 
-def _follow() -> None:
+def _follow(device: str) -> None:
     from tarbox.training.group import follow_torchrun
     from tarbox.training.sharded import follow
 
-    follow_torchrun(follow)
+    follow_torchrun(follow, device)
 
 
 def _resume(output: Path, source: Path | None, assignments: list[str], options: Table) -> None:

@@ -134,14 +134,15 @@ def lead(
     config: HardwareConfig, follow: Callable[[ProcessGroup], None], quit_order: float
 ) -> Iterator[ProcessGroup | None]:
     """The group that this process leads while it trains; none where it trains alone. `follow` is what others do."""
+    found = find_device(config.device)
+    device = _own_device(found.type, found.index or 0)
     if torchrun_rank() is not None:
-        with joined(*_torchrun_store(), find_device(config.device)) as group:
+        with joined(*_torchrun_store(), device) as group:
             yield from _lead(group, quit_order)
         return
     if config.processes == 1:
         yield None
         return
-    device = find_device(config.device)
     if device.type == "cuda" and torch.cuda.device_count() < config.processes:
         raise ConfigError(
             f"hardware.processes is {config.processes}, and there are {torch.cuda.device_count()} GPUs: one for each"
@@ -173,11 +174,11 @@ def _lead(group: ProcessGroup, quit_order: float) -> Iterator[ProcessGroup]:
             group.tell(quit_order)
 
 
-def follow_torchrun(follow: Callable[[ProcessGroup], None]) -> None:
-    """What a process of torchrun does that is not the leader."""
+def follow_torchrun(follow: Callable[[ProcessGroup], None], device: str) -> None:
+    """What a process of torchrun does that is not the leader; `device` is what all were told."""
     store, rank, size = _torchrun_store()
-    kind = "cuda" if torch.cuda.is_available() else "cpu"
-    _serve((store, rank, size), _own_device(kind, int(os.environ.get("LOCAL_RANK", rank))), follow)
+    own = _own_device(find_device(device).type, int(os.environ.get("LOCAL_RANK", rank)))
+    _serve((store, rank, size), own, follow)
 
 
 def _torchrun_store() -> tuple[Store, int, int]:
