@@ -233,7 +233,7 @@ def test_health_and_metrics(client: httpx.Client) -> None:
     assert re.search(r"tarbox_batch_size_count \d+", reply.text)
     assert "process_resident_memory_bytes" in reply.text
     counts = [
-        int(n) for n in re.findall(r'tarbox_request_seconds_bucket\{route="/health",le="[^"]+"\} (\d+)', reply.text)
+        int(n) for n in re.findall(r'tarbox_request_seconds_bucket\{le="[^"]+",route="/health"\} (\d+)', reply.text)
     ]
     assert counts == sorted(counts)
     assert counts[-1] > 0
