@@ -219,6 +219,14 @@ def test_the_classes_around_an_expression(client: httpx.Client) -> None:
     assert [each["label"] for each in content["superclasses"]] == ["Agent", "Person"]
     assert [each["label"] for each in content["direct_superclasses"]] == ["Person"]
     assert len(content["instances"]) == min(2, content["instance_count"])
+    whole = client.get("/api/concept", params={"expression": "owl:Thing"}).json()
+    assert whole["class_counts"]["subclasses"] == len(whole["subclasses"]) > 12
+    pages = [client.get("/api/concept", params={"expression": "owl:Thing", "limit": 5, "offset": n}).json()
+             for n in range(0, 100, 5)]  # fmt: skip
+    for key, number in whole["class_counts"].items():
+        assert [each for page in pages for each in page[key]] == whole[key]
+        assert {len(page[key]) for page in pages} <= set(range(6))
+        assert {page["class_counts"][key] for page in pages} == {number}
     wrong = client.get("/api/concept", params={"expression": "Persn"})
     assert wrong.status_code == 400
     assert "Person" in str(wrong.json())

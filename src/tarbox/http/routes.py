@@ -204,9 +204,11 @@ class Api:
         """Describe the knowledge base, with example questions that have answers."""
         return self._about
 
-    async def class_description(self, expression: Expression, k: Instances = 10) -> Response:
+    async def class_description(
+        self, expression: Expression, k: Instances = 10, limit: Limit = 100, offset: Offset = 0
+    ) -> Response:
         """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
-        return json_reply(to_json(await self._desk.describe(expression, k)))
+        return json_reply(to_json((await self._desk.describe(expression, k)).part(limit, offset)))
 
     def search(self, q: Words, role: Role | None = None, limit: Few = 20) -> SearchReply:
         """Find entities, concepts and relations by words of a label, synonym or name; misspelling is forgiven."""

@@ -31,7 +31,6 @@ from tarbox.core.errors import TarboxError
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import ServerSettings
 
-WORKER_MODULE: Final = "tarbox.http.worker"
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
 """Unless the user says otherwise: threads of linear algebra that wait by spinning would take the others' processor."""
 OPENED, ADOPTED, CLOSED, LEFT, READY, FAILED, RELOAD = b"+", b"a", b"-", b"l", b".", b"!", b"r"
@@ -182,7 +181,7 @@ class Supervisor:
         ours.setblocking(False)
         descriptors = [self._listener.fileno(), theirs.fileno(), self._shared]
         told = {"source": str(self._source), "row": row, "descriptors": descriptors, "settings": asdict(self._settings)}
-        command = [sys.executable, "-P", "-m", WORKER_MODULE]  # -P: nothing is imported from the working folder
+        command = [sys.executable, "-P", "-m", "tarbox.http.worker"]  # -P: not from the working folder
         environment = {**ONE_THREAD, **os.environ, "PROMETHEUS_MULTIPROC_DIR": self._folder}
         with theirs:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=descriptors, env=environment)

@@ -97,8 +97,12 @@ class Batcher(Generic[Q, A]):
         self._report(len(batch))
         loop = asyncio.get_running_loop()
         self._began = loop.time()
-        answered = loop.run_in_executor(self._thread, self._answer, [question for question, _ in batch])
-        answered.add_done_callback(lambda done: self._finish(batch, done.result()))
+        self._thread.submit(self._work, batch, loop)
+
+    def _work(self, batch: Sequence[tuple[Q, asyncio.Future[A]]], loop: asyncio.AbstractEventLoop) -> None:
+        """Answers a batch in the thread; a future between it and the loop would cost as much as a part of an answer."""
+        answers = self._answer([question for question, _ in batch])
+        loop.call_soon_threadsafe(self._finish, batch, answers)
 
     def _finish(self, batch: Sequence[tuple[Q, asyncio.Future[A]]], answers: Sequence[A | Exception]) -> None:
         self._asked = ()
