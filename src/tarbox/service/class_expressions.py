@@ -134,6 +134,8 @@ def describe_expression(
     all_below = _closed(place.below, hierarchy, up=False) - place.equal - itself
     nearest = _nearest(all_below, hierarchy, up=False)
     answers = kb.answer(_with_members(kb, query, place.equal | nearest), 0 if kb.of_classes else k)
+    known, own = all_above | all_below, itself | place.equal
+    predicted = {up: _predicted(kb, own, known, up, min_degree)[:k] for up in (True, False)}
     found = ClassDescription(
         kb.render(query),
         _things(kb, place.equal - itself),
@@ -145,7 +147,8 @@ def describe_expression(
         0 if kb.of_classes else answers.entity_count,
         place.reasoned,
         place.satisfiable,
-        *(_predicted(kb, itself | place.equal, all_above | all_below, up, min_degree)[:k] for up in (True, False)),
+        predicted[True],
+        predicted[False],
     )
     return replace(found, class_counts={name: len(getattr(found, name)) for name in CLASS_LISTS})
 
