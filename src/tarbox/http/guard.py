@@ -40,7 +40,6 @@ PREFLIGHT: Final = {
     "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, If-None-Match, X-API-Key",
     "Access-Control-Max-Age": "600",
 }
-Headers = Mapping[str, str]
 _CLOSE: Final = {"Connection": "close"}
 _COMPRESSED: Final = 1_400
 """Bytes from which a reply is worth packing."""
@@ -93,7 +92,7 @@ class Guard:
         for message in reply:
             await send(message)
 
-    async def _handle(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> Response | None:
+    async def _handle(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> Response | None:
         """What to reply in place of what the application sent, if anything."""
         if (early := self._refuse(scope, headers) or self._reply_early(scope, headers)) is not None:
             return early
@@ -113,11 +112,12 @@ class Guard:
         if queues and not await self.metrics.places.take(_client(scope)):
             detail = f"The server works on {self._bounds.concurrent:,} requests already, its limit. Ask again soon."
             return ProblemReply("busy", detail, {"Retry-After": "1"})
-        method, app = scope["method"], self._packing if "gzip" in headers.get("accept-encoding", "") else self._route
+        method = scope["method"]
+        packs = "gzip" in headers.get("accept-encoding", "") and method != "HEAD"
         try:
             scope["method"] = "GET" if method == "HEAD" else method  # the server leaves the content out
             async with asyncio.timeout(self._bounds.seconds):
-                await app(scope, receive, send)
+                await (self._packing if packs else self._route)(scope, receive, send)
             return None
         except TimeoutError:
             detail = f"The answer took more than {self._bounds.seconds:g} seconds, this server's limit. Ask for less."
@@ -138,7 +138,7 @@ class Guard:
         scope["tarbox.route"] = ANSWER_PATH
         await json_reply(await self.dispatcher.answer(question))(scope, receive, send)
 
-    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refuse(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """The reply to a preflight, and to a request for another host, without the key, or with too large a body."""
         method, path = scope["method"], scope["path"]
         if method == "OPTIONS" and "access-control-request-method" in headers and self._allowed(headers) is not None:
@@ -154,7 +154,7 @@ class Guard:
         length = headers.get("content-length", "0")
         return self._too_large() if len(length) > 12 or int(length) > self._bounds.body else None
 
-    def _reply_early(self, scope: Scope, headers: Headers) -> Response | None:
+    def _reply_early(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """The reply to OPTIONS; and 304 where the client has the reply already, which is the same for the same request
         as long as this serves."""
         if scope["method"] == "OPTIONS":
@@ -177,12 +177,12 @@ class Guard:
         found |= {"HEAD"} if "GET" in found else set()
         return ", ".join(sorted(found | {"OPTIONS"})) if found else ""
 
-    def _allowed(self, headers: Headers) -> str | None:
+    def _allowed(self, headers: Mapping[str, str]) -> str | None:
         """The origin that may read the reply."""
         origin = headers.get("origin")
         return origin if origin and {"*", origin}.intersection(self.settings.origins) else None
 
-    def _finish(self, scope: Scope, headers: Headers, start: Message) -> None:
+    def _finish(self, scope: Scope, headers: Mapping[str, str], start: Message) -> None:
         """Adds the headers that every reply has."""
         added = self._headers | dict(start["headers"])
         added[b"vary"] = b"Accept, Accept-Encoding, Origin"
@@ -197,7 +197,7 @@ class Guard:
         start["headers"] = list(added.items())
 
 
-def _has_key(headers: Headers, key: str) -> bool:
+def _has_key(headers: Mapping[str, str], key: str) -> bool:
     """Whether a request carries the key, found in a time that does not tell how much of it is right."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
