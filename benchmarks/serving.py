@@ -328,8 +328,8 @@ def withstand(path: Path, count: int) -> bool:
 def resident(address: str) -> float:
     """The server's memory in megabytes, as it says itself."""
     text = urlopen(f"{address}/metrics").read().decode()
-    found = re.search(r"^process_resident_memory_bytes (\d+)", text, re.MULTILINE)
-    return int(found[1]) / 1e6 if found else 0.0
+    found = re.search(r"^process_resident_memory_bytes (\S+)", text, re.MULTILINE)
+    return float(found[1]) / 1e6 if found else 0.0
 
 
 def main() -> None:
