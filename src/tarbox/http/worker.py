@@ -35,7 +35,7 @@ GRACE: Final = 10
 KEEP_ALIVE: Final = 15
 SWITCH: Final = 0.0005
 """Seconds after which the thread that answers lets the one that talks to clients go on; Python's own are ten times."""
-_TICK: Final = 0.02
+_GLANCE: Final = 0.02  # seconds between two looks at the board
 _POLITE: Final = 0.002
 """Seconds that a worker leaves a new connection to those with fewer."""
 
@@ -110,7 +110,7 @@ class Server(uvicorn.Server):
             raise StoreError(said[1:])
         workers = self._board.workers
         while any(self._board.beats[self._row // workers * workers :][:workers]):
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_GLANCE)
         return FactsVersion(*said.split("\n")[1:])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
