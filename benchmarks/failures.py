@@ -5,7 +5,7 @@
 For each process: which replies the clients got, how long until every worker serves again, and what `/metrics` says. A
 request may fail only as 503 with Retry-After, and only where it was in flight at the process. The outermost process is
 what a service manager looks after: killed, its workers finish what they have begun and end, and the program starts the
-server again at the same port, as a service manager does; stopped, its workers go on. $OUT/failures.json has the figures.
+server again at the same port, as a service manager does; stopped, its workers go on. $OUT gets failures.json.
 """
 
 from __future__ import annotations
