@@ -131,6 +131,12 @@ class StagedSources:
     report: dict[str, Any]
 
 
+def note_declarations(staging: Staging) -> None:
+    """Note what the statements so far declare."""
+    staging.flush()
+    staging.engine.run(program.noted(staging.engine))
+
+
 @contextmanager
 def staged(
     sources: Sequence[Source],
@@ -138,14 +144,14 @@ def staged(
     options: BuildOptions,
     progress: Progress,
     salt: int,
-    complete: Callable[[Staging], None] | None = None,
+    complete: Callable[[Staging], None] = note_declarations,
 ) -> Iterator[StagedSources]:
     """Read the sources; `complete` may add statements before all are interpreted, and notes what is declared."""
     engine, journal = _open_engine(folder, options, salt), Journal(options.strict)
     try:
         staging = Staging(engine)
         read, imports = _read(sources, staging, journal, options, progress)
-        (complete or note_declarations)(staging)
+        complete(staging)
         staging.close_terms()
         progress.stage("interpreting")
         report = interpret(engine, options.interpretation) | {"imports": imports}
@@ -164,12 +170,6 @@ def _open_engine(folder: Path, options: BuildOptions, salt: int) -> TableEngine:
     from tarbox.kb.preparation.duckdb_engine import DuckDBEngine
 
     return DuckDBEngine(folder, options.memory, salt)
-
-
-def note_declarations(staging: Staging) -> None:
-    """Note what the statements so far declare."""
-    staging.flush()
-    staging.engine.run(program.noted(staging.engine))
 
 
 def annotate_and_write(reading: StagedSources, writer: StoreWriter, options: BuildOptions, progress: Progress) -> None:

@@ -53,7 +53,7 @@ class DuckDBEngine(TableEngine):
         self._execute(f"CREATE OR REPLACE TABLE {table} AS {typed(table, sql)}")
 
     def extend(self, table: str, sql: str) -> None:
-        self._execute(f"INSERT INTO {table} {sql}")
+        self._execute(f"INSERT INTO {table} {typed(table, sql)}")
 
     def enumerate(self, table: str, sql: str, key: Sequence[str]) -> None:
         self._execute(f"CREATE OR REPLACE TABLE sorted_{table} AS {sql} ORDER BY {', '.join(key)}")

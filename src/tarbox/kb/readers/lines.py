@@ -8,6 +8,7 @@ line by line, so that one bad line, even an unterminated literal, costs that lin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +47,7 @@ TOO_LONG: Final = f"a term of more than {LONGEST_TERM:,} bytes, the most that py
 def read_lines(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
     del options  # N-Triples has absolute IRIs only
     parse = partial(_parse_numbered, format=source.format)
-    with source.open() as stream, ThreadPoolExecutor(2) as pool:
+    with source.open() as stream, ThreadPoolExecutor(min(os.cpu_count() or 1, _AHEAD)) as pool:
         blocks = chunks(stream)
         waiting = [pool.submit(parse, block) for block in islice(blocks, _AHEAD)]
         while waiting:
