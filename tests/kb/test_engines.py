@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from spark_server import spark_server
-from tarbox.cli.main import app
 from tarbox.core.errors import EngineFailed
 from tarbox.kb.build import BuildOptions, Progress, build, staged
 from tarbox.kb.interpretation import Interpretation
@@ -234,12 +234,18 @@ def test_a_server_that_dies_costs_one_line_and_no_store(
     assert {path.name for path in tmp_path.iterdir()} == {"kb", "source.nt", "source.ttl"}
 
 
-def test_an_address_and_its_engine_are_given_together(tmp_path: Path) -> None:
-    file = str(write(tmp_path, LINES))
-    for given in (["--engine", "spark"], ["--remote", "sc://127.0.0.1:1"]):
-        result = CliRunner().invoke(app, ["kb", "build", file, "-o", str(tmp_path / "kb"), *given])
-        assert result.exit_code == 1
+def test_an_address_and_its_engine_are_given_together(tmp_path: Path, remote: str) -> None:
+    command = [sys.executable, "-m", "tarbox", "kb", "build", str(write(tmp_path, LINES)), "-o", str(tmp_path / "kb")]
+    for given in (["--engine", "spark"], ["--remote", remote]):
+        result = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+        assert "--engine spark and its address" in result.stderr
     assert not (tmp_path / "kb").exists()
+    given = ["--engine", "spark", "--remote", remote, "--infer", "none"]
+    result = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
+    assert result.returncode == 3  # lines were rejected
+    assert [line.rpartition(":")[0].rpartition(":")[2] for line in result.stderr.splitlines()] == ["2", "3"]
+    assert len(open_store(tmp_path / "kb").facts.heads) == 3
 
 
 def test_no_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
