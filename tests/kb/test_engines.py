@@ -234,6 +234,20 @@ def test_a_server_that_dies_costs_one_line_and_no_store(
     assert {path.name for path in tmp_path.iterdir()} == {"kb", "source.nt", "source.ttl"}
 
 
+def test_a_block_that_arrives_twice_is_noticed(tmp_path: Path, remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a connection breaks after the server has taken a block in, and the block is sent again."""
+    extend = SparkEngine.extend
+
+    def stammer(engine: SparkEngine, table: str, sql: str) -> None:
+        for _ in range(2 if table == "statement" else 1):
+            extend(engine, table, sql)
+
+    monkeypatch.setattr(SparkEngine, "extend", stammer)
+    with pytest.raises(EngineFailed, match="8 of 4 statements arrived"):
+        build(find_sources([str(write(tmp_path, LINES))])[0], tmp_path / "kb", BuildOptions(remote=remote))
+    assert not (tmp_path / "kb").exists()
+
+
 def test_an_address_and_its_engine_are_given_together(tmp_path: Path, remote: str) -> None:
     command = [sys.executable, "-m", "tarbox", "kb", "build", str(write(tmp_path, LINES)), "-o", str(tmp_path / "kb")]
     for given in (["--engine", "spark"], ["--remote", remote]):

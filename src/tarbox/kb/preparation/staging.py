@@ -8,7 +8,7 @@ from typing import Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tarbox.core.errors import ConfigError
+from tarbox.core.errors import ConfigError, EngineFailed
 from tarbox.kb.preparation import program, queries
 from tarbox.kb.preparation.engine import Steps, TableEngine
 from tarbox.kb.statements import STATEMENTS, Piece
@@ -43,7 +43,7 @@ class Staging:
             engine.create(table)
         self._waiting: list[pa.RecordBatch] = []
         self._said: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._sent = 0
 
     def add(self, piece: Piece, source: int) -> None:
         """Take in a block of statements; a blank node is known in its own source only."""
@@ -69,7 +69,7 @@ class Staging:
         self._send(pa.Table.from_batches(self._waiting, STATEMENTS), program.taken_in(self.engine, self.as_context))
         if self._said:
             self._send(pa.concat_tables(self._said), program.attributes_taken_in(self.engine))
-        self._waiting, self._rows, self._said = [], 0, []
+        self._waiting, self._rows, self._sent, self._said = [], 0, self._sent + self._rows, []
 
     def _send(self, rows: pa.Table, steps: Steps) -> None:
         for block in self.engine.blocks(rows):
@@ -79,6 +79,8 @@ class Staging:
     def close_terms(self) -> None:
         """Make of `term` a table of distinct terms, `name`, and of `context` one of distinct statements."""
         self.flush()
+        if (staged := self.engine.count("statement")) != self._sent:  # a block sent again, or lost on its way
+            raise EngineFailed(f"{staged:,} of {self._sent:,} statements arrived. Nothing was built; try again.")
         self.engine.run(program.DISTINCT)
         self.engine.drop("term")
         if self.engine.number(queries.COLLISIONS):
