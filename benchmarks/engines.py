@@ -183,13 +183,10 @@ COSTS = ("seconds", "client_GB", "server_GB")
 
 
 def real_folders(data: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each folder's files but the queries; the many ontologies of a folder of folders one by one."""
+    """Each folder's files but the queries; a folder of folders as a whole."""
     for folder in sorted(path for path in data.iterdir() if path.is_dir()):
         files = [str(file) for file in sorted(folder.iterdir()) if file.is_file() and ".jsonl" not in file.name]
-        if files:
-            yield folder.name, files
-        for file in sorted(folder.glob("**/*/*.owl")):
-            yield str(file.relative_to(data)), [str(file)]
+        yield folder.name, files or [str(folder)]
 
 
 def main() -> None:
@@ -205,6 +202,7 @@ def main() -> None:
         out, remote, *sources = options.measure
         build(sources, out, remote)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a server ends with this program
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         sets = list(real_folders(options.data)) if options.data else []
