@@ -8,7 +8,8 @@ Spark is pysail, a Spark Connect server without Java, in a process of its own. `
 that of an environment with `pyspark` (not the one with `pyspark-client`: they share a folder), and needs Java 17. It
 runs with two executors, processes too; `--lose` kills so many of them while a store is built.
 Each build is a process of its own, so that peak memory is that of the build; `server_GB` is that of the server, the
-driver of a real Spark. What is written to $OUT is for `record.py`.
+driver of a real Spark. `processor` are seconds of the processors, the server's among them (of a real Spark the
+driver's): what others do on the machine changes them little. What is written to $OUT is for `record.py`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ class Server:
         """The most that its process has held, in GB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1e6
+
+    def processor(self) -> float:
+        """Seconds of the processors that it has taken."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def lose(self, executors: int) -> int:
         """Kill some of its executors; returns how many there were to kill."""
@@ -145,7 +151,11 @@ def build(sources: list[str], out: str, remote: str) -> None:
         print(json.dumps({"error": str(error), "left": Path(out).exists()}))
         return
     seconds, manifest = time.perf_counter() - begun, store.manifest
-    cost = {"seconds": round(seconds, 1), "client_GB": round(peak_rss() / 1e9, 2)}
+    cost = {
+        "seconds": round(seconds, 1),
+        "processor": round(time.process_time(), 1),
+        "client_GB": round(peak_rss() / 1e9, 2),
+    }
     print(json.dumps({**cost, "content_hash": manifest["content_hash"], "report": manifest["report"]}))
 
 
@@ -153,14 +163,17 @@ def measure(sources: list[str], out: Path, server: Server | None, lose: int = 0)
     """A build in a process of its own; with `lose`, executors are killed in the middle of it."""
     remote = server.remote if server else ""
     command = [sys.executable, __file__, "--measure", str(out), remote, *sources]
-    last = ""
+    last, before = "", server.processor() if server else 0.0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for last in process.stdout:
             if lose and server and last.startswith(STRUCK):
                 print(f"  {server.lose(lose)} of {EXECUTORS} executors killed")
     found: dict[str, Any] = json.loads(last)
-    return found | ({"server_GB": round(server.memory(), 2)} if server else {})
+    if server and "processor" in found:
+        found["processor"] = round(found["processor"] + server.processor() - before, 1)
+        found["server_GB"] = round(server.memory(), 2)
+    return found
 
 
 def compare(name: str, sources: list[str], folder: Path, server: Server, lose: int) -> Iterator[dict[str, Any]]:
@@ -179,7 +192,7 @@ def compare(name: str, sources: list[str], folder: Path, server: Server, lose: i
         yield row
 
 
-COSTS = ("seconds", "client_GB", "server_GB")
+COSTS = ("seconds", "processor", "client_GB", "server_GB")
 
 
 def real_folders(data: Path) -> Iterator[tuple[str, list[str]]]:
