@@ -35,7 +35,15 @@ BASELINES = {
     "q2b": {"dimension": 16},
     "beta": {"dimension": 8, "hidden": 32, "margin": 12.0},
     "fuzzqe": {"dimension": 24, "bases": 4},
+    "cone": {"dimension": 16, "hidden": 32, "margin": 12.0},
+    "hype": {"dimension": 16, "margin": 12.0},
+    "logice": {"dimension": 16, "hidden": 32, "margin": 12.0},
+    "gnnqe": {"dimension": 8, "layers": 2},
 }
+LACKING = ("gqe", "hype", "q2b")
+"""Those without a meaning for negation."""
+LEARNT_BY = {"fuzzqe": (128, "pairwise"), "gnnqe": (512, "self-adversarial")}
+"""Negatives and loss of a recipe, where they are not 128 and margin."""
 FIGURE_1 = "interestedIn some ((inverse investigates value GeoffreyHinton) and (inverse uses value Google))"
 NEGATED = "(inverse investigates value GeoffreyHinton) and not (inverse uses value Google)"
 EACH = pytest.mark.parametrize("name", BASELINES)
@@ -61,7 +69,7 @@ def run(request: pytest.FixtureRequest, bench: Path, tmp_path_factory: pytest.Te
     heard: list[Event] = []
     start(bench, folder, small(request.param), Listeners([heard.append]))
     (begun,) = (event for event in heard if isinstance(event, Started))
-    assert begun.left_out == (("2in",) if request.param in ("gqe", "q2b") else ())
+    assert begun.left_out == (("2in",) if request.param in LACKING else ())
     return folder
 
 
@@ -98,7 +106,7 @@ def test_a_reasoner_answers_at_both_levels(run: Path) -> None:
             assert counts["predicted"] == 6
             assert 0 < counts["known"] <= 6
     assert Counter(answer.status for answer in reasoner.members("Researcher", 8)) == {"known": 8, "predicted": 8}
-    if run.name in ("gqe", "q2b"):
+    if run.name in LACKING:
         with pytest.raises(QueryError, match=f"{run.name} does not support negation"):
             reasoner.answer(NEGATED, 6)
     else:
@@ -111,7 +119,7 @@ def test_a_table_is_ranked_without_what_the_model_lacks(run: Path, bench: Path) 
     done: list[int] = []
     ranked = rank_table(open_run(run).scorer(), table, progress=done.append)
     assert sum(done) == len(table)
-    lacking = run.name in ("gqe", "q2b")
+    lacking = run.name in LACKING
     assert ranked.left_out == (("2in",) if lacking else ())
     assert ("2in" in ranked.table.texts("template")) != lacking
     assert len(ranked.ranks) == len(ranked.rows())
@@ -163,8 +171,8 @@ def test_subsampling_weighs_queries_by_their_answers(bench: Path) -> None:
 def test_a_model_has_a_recipe_of_its_own(name: str) -> None:
     """What `tarbox train --model NAME` takes where neither a recipe nor a file is named."""
     settings = resolve(setting_tables(None, None, ["epochs=7"], name), name)
-    loss = "pairwise" if name == "fuzzqe" else "margin"
-    assert (settings.model_name, settings.negatives.count, settings.objective.loss) == (name, 128, loss)
+    learnt_by = settings.negatives.count, settings.objective.loss
+    assert (settings.model_name, learnt_by) == (name, LEARNT_BY.get(name, (128, "margin")))
     assert settings.stopping.epochs == 7
     assert settings.model == resolve([read_recipe(name)]).model
     assert settings.model["dimension"] == find_model(name).Config().dimension
