@@ -91,8 +91,8 @@ class Beta(EntityModel):
         width = 2 * config.dimension
         self.projection = Perceptron(3 * config.dimension, config.hidden, config.layers, width)
         if config.start == "identity":  # parameters are positive: rectifiers let them pass; `positive` adds 1
-            identity = torch.eye(width)
-            self.projection.begin_near(torch.eye(width, 3 * config.dimension), identity, -torch.ones(width))
+            into, out = torch.eye(width, 3 * config.dimension), torch.eye(width)
+            self.projection.begin_near(into, out, -torch.ones(width), noise=0.3)
         self.attention = BetaAttention(config.dimension)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:

@@ -140,7 +140,7 @@ class Cone(EntityModel):
         into = torch.cat([both, torch.zeros_like(both)], 1)
         out = torch.cat([both.T / pi, torch.zeros_like(both.T)])
         bias = torch.cat([torch.zeros(size), torch.full((size,), _NARROW)])
-        self.projection.begin_near(into, out, bias)
+        self.projection.begin_near(into, out, bias, noise=0.1)
 
 
 def angles(values: Tensor) -> Tensor:

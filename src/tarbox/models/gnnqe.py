@@ -138,7 +138,7 @@ class MessageLayer(nn.Module):
 
     def __init__(self, dimension: int, relations: int) -> None:
         super().__init__()
-        self.dimension = dimension
+        self.width: Final = relations, dimension
         self.weights = nn.Linear(dimension, relations * dimension)
         self.update = nn.Linear(7 * dimension, dimension)
         self.norm = nn.LayerNorm(dimension)
@@ -146,7 +146,7 @@ class MessageLayer(nn.Module):
 
     def weigh(self, asked_BD: Tensor) -> Tensor:
         """[R, B, D] the weights of the links of each relation, for each query."""
-        return widen(self.weights(asked_BD)).view(len(asked_BD), -1, self.dimension).transpose(0, 1).contiguous()
+        return widen(self.weights(asked_BD)).unflatten(-1, self.width).transpose(0, 1).contiguous()
 
     def forward(self, state_NBD: Tensor, source_NBD: Tensor, sums: tuple[Tensor, Tensor], messages_N: Tensor) -> Tensor:
         """[N, B, D]; the source is a message to every node."""

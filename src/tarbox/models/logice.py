@@ -109,7 +109,7 @@ class LogicE(EntityModel):
         eye, nothing = 4 * torch.eye(size), torch.zeros(size, size)
         out = torch.cat([torch.cat([eye, nothing], 1), torch.cat([-eye, eye], 1)])
         bias = torch.cat([torch.full((size,), -2.0), torch.full((size,), -1.0)])
-        self.projection.begin_near(torch.eye(2 * size, 3 * size), out, bias)
+        self.projection.begin_near(torch.eye(2 * size, 3 * size), out, bias, noise=0.1)
 
     def _scores(self, distances: Sequence[Tensor]) -> Tensor:
         return self.config.margin - self.log_scale.exp() * least(distances)

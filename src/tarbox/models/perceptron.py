@@ -15,8 +15,6 @@ from tarbox.models.translation import xavier
 
 STARTS: Final = ("random", "identity")
 """What a projection may begin as; near the identity it learns sooner (docs/baselines.md)."""
-NOISE: Final = 0.3
-"""What is left of the random initial weights where a network begins near a map."""
 
 
 @final
@@ -38,12 +36,13 @@ class Perceptron(nn.Module):
         return widen(self.outer(found))
 
     @torch.no_grad()
-    def begin_near(self, into_WI: Tensor, out_OW: Tensor, bias_O: Tensor) -> None:
-        """Begin near the map x -> out relu(into x) + bias, which takes W <= `hidden` units of every layer."""
+    def begin_near(self, into_WI: Tensor, out_OW: Tensor, bias_O: Tensor, noise: float) -> None:
+        """Begin near the map x -> out relu(into x) + bias, which takes W <= `hidden` units of every layer; so much is
+        left of the random weights."""
         width = len(into_WI)
         first, *others = self.inner
         for layer in (first, *others, self.outer):
-            layer.weight.mul_(NOISE)
+            layer.weight.mul_(noise)
         first.weight[:width] += into_WI
         for layer in others:
             layer.weight[:width, :width] += torch.eye(width)
