@@ -22,9 +22,9 @@ Shape letters: B queries, N nodes, D dimension, F facts, A = 2F links, R directe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -111,9 +111,8 @@ class GnnQe(EntityModel):
         kept_AB = self._keep(degrees_BN, relations_B) if self.training and torch.is_grad_enabled() else None
         asked_BD = functional.embedding(relations_B, self.relations)
         state_NBD = source_NBD = degrees_BN.T[:, :, None] * asked_BD
-        for layer in self.layers:
-            weights_RBD = layer.weigh(asked_BD)
-            sums = message_moments(state_NBD, weights_RBD, self.links_3A, kept_AB)
+        for layer in cast(Iterable[MessageLayer], self.layers):
+            sums = message_moments(state_NBD, layer.weigh(asked_BD), self.links_3A, kept_AB)
             state_NBD = layer(state_NBD, source_NBD, sums, self.messages_N)
         found_NB = self.degree(torch.cat([state_NBD, asked_BD.expand_as(state_NBD)], -1)).squeeze(-1)
         return torch.sigmoid(found_NB).T
@@ -138,7 +137,7 @@ class MessageLayer(nn.Module):
 
     def __init__(self, dimension: int, relations: int) -> None:
         super().__init__()
-        self.width: Final = relations, dimension
+        self.width: Final = (relations, dimension)
         self.weights = nn.Linear(dimension, relations * dimension)
         self.update = nn.Linear(7 * dimension, dimension)
         self.norm = nn.LayerNorm(dimension)
@@ -146,7 +145,7 @@ class MessageLayer(nn.Module):
 
     def weigh(self, asked_BD: Tensor) -> Tensor:
         """[R, B, D] the weights of the links of each relation, for each query."""
-        return widen(self.weights(asked_BD)).unflatten(-1, self.width).transpose(0, 1).contiguous()
+        return widen(self.weights(asked_BD)).reshape(-1, *self.width).transpose(0, 1).contiguous()
 
     def forward(self, state_NBD: Tensor, source_NBD: Tensor, sums: tuple[Tensor, Tensor], messages_N: Tensor) -> Tensor:
         """[N, B, D]; the source is a message to every node."""

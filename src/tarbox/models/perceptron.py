@@ -40,11 +40,11 @@ class Perceptron(nn.Module):
         """Begin near the map x -> out relu(into x) + bias, which takes W <= `hidden` units of every layer; so much is
         left of the random weights."""
         width = len(into_WI)
-        first, *others = self.inner
-        for layer in (first, *others, self.outer):
-            layer.weight.mul_(noise)
-        first.weight[:width] += into_WI
-        for layer in others:
-            layer.weight[:width, :width] += torch.eye(width)
-        self.outer.weight[:, :width] += out_OW
+        first, *others, last = weights = [part for part in self.parameters() if part.ndim > 1]
+        for weight in weights:
+            weight.mul_(noise)
+        first[:width].add_(into_WI)
+        for weight in others:
+            weight[:width, :width].add_(torch.eye(width))
+        last[:, :width].add_(out_OW)
         self.outer.bias.copy_(bias_O)
