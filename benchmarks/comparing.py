@@ -1,8 +1,9 @@
 """What `tarbox compare` does, without the libraries of the command line: one table of models for each benchmark.
 
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/yago4 --models gqe,q2b,beta,fuzzqe --minutes 0.5 --parallel 4
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/q2b --split test --published fb15k-237-q2b --parallel 2 \
-        --models gqe@2,q2b@2,beta@2,fuzzqe@2,cone@2,qto@1.5,cqd@0.5,credo@1.5 --set credo:stopping.epochs=15
+    PYTHONPATH=src python3 benchmarks/comparing.py scratch/q2b --split test --published fb15k-237-q2b --train 150000 \
+        --models cone@3.6,beta@3.6,fuzzqe@3,gqe@2.4,q2b@2,qto@1.5,credo@1.2,cqd@0.5 --parallel 3 \
+        --set credo:stopping.epochs=15 --set cqd:rank=1000 --set cqd:batches.size=1000
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m scratch/dbpedia77k --split test --parallel 4 \
         --models tar,adversarial=tar --recipe dbpedia77k --set adversarial:objective.loss=self-adversarial \
         --minutes 7 --validate 5
@@ -11,8 +12,8 @@ Every model trains for its minutes of the clock (`NAME@MINUTES`, or `--minutes`)
 benchmarks together; as one ends the next begins. It is ranked when it ends, while others train. Unless `--validate`
 says how often, as it is then: nothing is selected on the queries of the table. With it, by its best epoch on valid, and
 training ends early where ten validations in a row were no better. A benchmark without training queries has them sampled
-from its facts; that takes a while before the clock of a model starts. After each model $OUT gets
-results-BENCHMARK.json, with the rows so far.
+from its facts: `--train` of each template that the field learns from, once for all models, or by each model for itself,
+before its clock starts. After each model $OUT gets results-BENCHMARK.json, with the rows so far.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tarbox.benchmark.folder import open_benchmark
+from tarbox.benchmark.building import training_table
+from tarbox.benchmark.folder import Benchmark, open_benchmark, write_benchmark
+from tarbox.benchmark.options import BenchmarkOptions
 from tarbox.evaluation.comparison import Comparison, Selection
 from tarbox.evaluation.comparison_tables import comparison_terminal
 from tarbox.evaluation.published import Published, choose_published
+from tarbox.query.templates import TEMPLATES
 from tarbox.training.comparison import Began, Ended, Job, Plan, ProgressEvent, Trained, make_plan
 from tarbox.training.comparison_results import Evaluation, title_of
 from tarbox.training.events import Finished, Validated
@@ -38,6 +42,8 @@ from tarbox.training.model_specs import ModelSpec, Overrides, choose_models
 from tarbox.training.workers import train_beside
 
 BEGAN = time.monotonic()
+TRAINED_ON = ("2p", "3p", "2i", "3i")
+"""What is sampled beside the facts themselves, by `--train`: the templates that BetaE and its relatives learn from."""
 TOLERANCE = 10
 """Validations in a row without a better one, after which a training with `--validate` ends."""
 
@@ -96,10 +102,24 @@ def choose(options: argparse.Namespace) -> list[ModelSpec]:
     return [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
 
 
-def tables(options: argparse.Namespace, scratch: Path) -> Iterator[Table]:
+def with_training_queries(benchmark: Benchmark, each: int, scratch: Path) -> Benchmark:
+    """With so many training queries of each template of the field, sampled from its facts once for all models."""
+    if not each or "train" in benchmark.filled:
+        return benchmark
+    facts, shapes = benchmark.store.facts, {name: TEMPLATES[name].shape for name in TRAINED_ON}
+    wanted = BenchmarkOptions(counts=(each, 0, 0), shapes=shapes, workers=os.cpu_count() or 1)
+    own = {split: benchmark.table(split) for split in benchmark.filled}
+    folder = scratch / "sampled" / benchmark.path.name
+    tables = {**own, "train": training_table(facts, wanted)}
+    write_benchmark(folder, facts, tables, {"protocol": benchmark.protocol}, benchmark.excluded())
+    say(f"sampled {len(tables['train']):,} training queries of {benchmark.path.name}")
+    return open_benchmark(folder)
+
+
+def make_tables(options: argparse.Namespace, scratch: Path) -> Iterator[Table]:
     named, templates = choose(options), tuple(filter(None, options.templates.split(",")))
     for folder in options.benchmarks:
-        benchmark = open_benchmark(folder)
+        benchmark = with_training_queries(open_benchmark(folder), options.train, scratch)
         plan = make_plan(scratch / benchmark.path.name, benchmark, named, options.parallel)
         published = choose_published(options.published, benchmark)
         yield Table(plan, Selection(options.split, templates, options.queries), published)
@@ -141,6 +161,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--recipe", action="append", default=[], help="NAME, or MODEL:NAME")
     parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
+    parser.add_argument("--train", type=int, default=0, help="queries of each template to sample, where there are none")
     parser.add_argument("--validate", type=int, default=0, help="epochs between validations (0: none)")
     return parser.parse_args()
 
@@ -148,7 +169,7 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     options = read_options()
     with tempfile.TemporaryDirectory() as scratch:
-        made = list(tables(options, Path(scratch)))
+        made = list(make_tables(options, Path(scratch)))
         for table in made:
             for spec in (spec for spec in table.plan.models if spec.settings is None):
                 table.make(spec)
