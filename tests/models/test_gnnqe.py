@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from entity_models import FACTS, SHAPES, SIZES, model_of, rows_of
+
+from tarbox.models import gnnqe
 
 EVERYONE = slice(0, SIZES.entities)
 ASKED = torch.tensor([[3, 0]])  # what relation 1 leads to, along its direction, from entity 0
@@ -62,12 +65,10 @@ def test_a_share_of_the_facts_that_a_query_follows_is_left_out() -> None:
     assert torch.equal(*kept.chunk(2))
 
 
-def test_queries_are_ranked_a_block_at_a_time(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    from tarbox.models import gnnqe
-
+def test_queries_are_ranked_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model, ids = model_of("gnnqe"), rows_of(SHAPES["up"])
     found = model.score(SHAPES["up"], ids, EVERYONE)
-    monkeypatch.setattr(gnnqe, "HELD", 1)
+    monkeypatch.setattr(gnnqe, "HELD", {"cpu": 1})
     torch.testing.assert_close(model.score(SHAPES["up"], ids, EVERYONE), found)
 
 

@@ -20,7 +20,7 @@ def at_once(
 @pytest.mark.parametrize("held", [1, 50, 1 << 20])
 @pytest.mark.parametrize("dropped", [False, True])
 def test_sums_and_their_gradients(monkeypatch: pytest.MonkeyPatch, held: int, dropped: bool) -> None:
-    monkeypatch.setattr(messages, "HELD", held)
+    monkeypatch.setattr(messages, "HELD", {"cpu": held})
     torch.manual_seed(0)
     links = torch.stack([torch.randint(limit, (40,)) for limit in (7, 3, 7)])
     kept = torch.rand(40, 2) < 0.7 if dropped else None

@@ -12,8 +12,7 @@ least are left out). `and`, `or`, `not` are those of the product t-norm, without
 
 A training query's own facts would give its answers away: for each query and relation, those that lead from a member of
 the set so far (of a degree above 1/2) are left out of the graph with probability `dropout`: traversal dropout, by the
-model's own sets where the published code keeps exact ones beside them. Messages are
-never kept (`tarbox.models.messages`).
+model's own sets where the published code keeps exact ones beside them (ADR 76).
 
 Shape letters: B queries, N nodes, D dimension, F facts, A = 2F links, R directed relations, K candidates.
 """
@@ -43,8 +42,10 @@ from tarbox.models.translation import xavier
 from tarbox.query.algebra import Direction, Query
 
 _LEAST_VARIANCE: Final = 1e-6
+"""Below it a root is too steep to learn by."""
 _LEAST_DEGREE: Final = 1e-30
 _LEAST_DOUBT: Final = 1e-7
+"""What is left of 1 next to a degree of nearly 1, in single precision; a degree itself may be far smaller."""
 
 
 @final
@@ -98,7 +99,7 @@ class GnnQe(EntityModel):
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
         """[B, N] the logarithm of the odds of each degree, a block of queries at a time."""
         with torch.no_grad():
-            block = max(1, HELD // (self.nodes * self.config.dimension))
+            block = max(1, HELD[ids_BS.device.type] // (self.nodes * self.config.dimension))
             parts: Sequence[Tensor] = torch.split(ids_BS, block)
             return torch.cat([self._log_odds(shape, part)[:, nodes] for part in parts])
 

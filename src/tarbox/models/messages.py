@@ -12,14 +12,15 @@ Shape letters: N nodes, B queries, D dimension, R relations, A links, L links of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-HELD: Final = 1 << 24
-"""Numbers held at a time."""
+HELD: Final = MappingProxyType({"cpu": 1 << 24, "cuda": 1 << 27})
+"""Numbers held at a time, by kind of device: small blocks cost a GPU more launches than work."""
 
 
 def message_moments(
@@ -73,7 +74,7 @@ class _Block(NamedTuple):
 
 def _blocks(given: Sequence[Any]) -> Iterator[_Block]:
     state_NBD, weights_RBD, kept_AB, *links = given
-    size = max(1, HELD // max(state_NBD[0].numel(), 1))
+    size = max(1, HELD[state_NBD.device.type] // max(state_NBD[0].numel(), 1))
     for start in range(0, len(links[0]), size):
         near, relation, far = (column[start : start + size] for column in links)
         kept = None if kept_AB is None else kept_AB[start : start + size, :, None]
