@@ -20,11 +20,15 @@ ModelClass: TypeAlias = "type[Learner]"
 MODELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "beta": "tarbox.models.beta:Beta",
+        "cone": "tarbox.models.cone:Cone",
         "counting": "tarbox.models.counting:Counting",
         "cqd": "tarbox.models.cqd:Cqd",
         "credo": "tarbox.models.credo.model:Credo",
         "fuzzqe": "tarbox.models.fuzzqe:FuzzQe",
+        "gnnqe": "tarbox.models.gnnqe:GnnQe",
         "gqe": "tarbox.models.gqe:Gqe",
+        "hype": "tarbox.models.hype:HypE",
+        "logice": "tarbox.models.logice:LogicE",
         "q2b": "tarbox.models.q2b:Q2b",
         "qto": "tarbox.models.qto:Qto",
         "tar": "tarbox.models.tar:Tar",
