@@ -20,11 +20,17 @@ ModelClass: TypeAlias = "type[Learner]"
 MODELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "beta": "tarbox.models.beta:Beta",
+        "box2el": "tarbox.models.ontology.box2el:Box2El",
         "counting": "tarbox.models.counting:Counting",
         "cqd": "tarbox.models.cqd:Cqd",
         "credo": "tarbox.models.credo.model:Credo",
+        "elem": "tarbox.models.ontology.elem:Elem",
+        "emel": "tarbox.models.ontology.emel:Emel",
         "fuzzqe": "tarbox.models.fuzzqe:FuzzQe",
         "gqe": "tarbox.models.gqe:Gqe",
+        "joie": "tarbox.models.ontology.joie:Joie",
+        "opa2vec": "tarbox.models.ontology.opa2vec:Opa2Vec",
+        "owl2vec": "tarbox.models.ontology.owl2vec:Owl2Vec",
         "q2b": "tarbox.models.q2b:Q2b",
         "qto": "tarbox.models.qto:Qto",
         "tar": "tarbox.models.tar:Tar",
