@@ -4,8 +4,11 @@
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/q2b --split test --published fb15k-237-q2b \
         --models counting,gqe,q2b,beta,fuzzqe,cqd,qto,credo
 
+    PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m --split test --minutes 0 --seeds 3 \
+        --templates 1p,2p,3p,2i,3i,ip,pi,2u,up --models counting,elem,emel,box2el,joie
+
 Every model trains for `--minutes` of the clock, beside `--parallel - 1` others, and is ranked as it is then: nothing is
-selected on the queries of the table. A benchmark without training queries has them sampled from its facts; that takes
+selected on the queries of the table. With 0 it ends as its recipe says, by validation. A benchmark without training queries has them sampled from its facts; that takes
 a while before the clock starts. $OUT gets results.json.
 """
 
@@ -50,7 +53,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
     options = parser.parse_args()
     never = ("stopping.epochs=100000", "validation.every=100000", "validation.queries=1")
-    limits = (f"stopping.minutes={options.minutes}", *never)
+    limits = (f"stopping.minutes={options.minutes}", *never) if options.minutes else ()
     named = choose_models(options.models.split(","), Overrides((), (), (*limits, *options.set), None))
     named = [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
     benchmark = open_benchmark(options.benchmark)

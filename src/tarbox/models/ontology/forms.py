@@ -31,6 +31,7 @@ from tarbox.models.learning.batches import Draw, SampleSource
 from tarbox.models.learning.negatives import Sampler, Truths, distinct
 from tarbox.models.learning.objective import Objective
 from tarbox.models.learning.seam import RunContext, TrainingData
+from tarbox.models.links import lift
 from tarbox.models.ontology.describing import DescribingModel, Platt
 
 Gap: TypeAlias = Callable[..., Tensor]
@@ -134,7 +135,10 @@ def form_sources(
         Form.ASSERTION: (of_entities, of_entities),
         Form.LINK: (of_concepts, of_concepts),
     }
-    closed = _closed(facts, entities)
+    instances = Instances.of(facts)
+    closed = _closed(facts, instances)
+    ancestors = instances.hierarchy.ancestors
+    above = torch.from_numpy(ancestors.offsets).to(device), torch.from_numpy(ancestors.columns).to(device)
     found: list[SampleSource] = []
     for form, rows in forms.rows.items():
         if form not in learnt or not len(rows):
@@ -143,13 +147,14 @@ def form_sources(
         if form in kinds:
             keys = distinct(np.concatenate([_keys(rows, width), _keys(closed.get(form, rows[:0]), width)]))
             false = FalseRows(Truths.of_keys(keys, width, device), torch.tensor(kinds[form], device=device))
-        found.append(FormSource(form, torch.from_numpy(rows).to(device), false))
+        lifted = (entities, above) if form is Form.TYPING else None
+        found.append(FormSource(form, torch.from_numpy(rows).to(device), false, lifted))
     return found
 
 
-def _closed(facts: Facts, first: int) -> dict[Form, Places]:
+def _closed(facts: Facts, instances: Instances) -> dict[Form, Places]:
     """The rows that follow from subsumption: they are not false."""
-    instances = Instances.of(facts)
+    first = len(facts.vocabulary.entities)
     typed, types = instances.describe(facts).concepts_of.coordinates()
     subs, supers = instances.hierarchy.ancestors.coordinates()
     pairs = {Form.TYPING: (typed, types + first), Form.SUBSUMPTION: (subs + first, supers + first)}
@@ -195,11 +200,14 @@ class FalseRows:
 
 @final
 class FormSource(SampleSource):
-    """The rows of one form."""
+    """The rows of one form. With `lifted`, the first concept and all ancestors, an epoch takes of a typing the concept
+    or one above it, as link predictors do: a model need not deduce what follows from subsumption."""
 
-    def __init__(self, form: Form, rows: Tensor, false: FalseRows | None) -> None:
+    def __init__(
+        self, form: Form, rows: Tensor, false: FalseRows | None, lifted: tuple[int, tuple[Tensor, Tensor]] | None
+    ) -> None:
         self.name, self.task = form.value, TASK_OF.get(form, Task.SUBSUMPTION)
-        self._form, self._rows, self._false = form, rows, false
+        self._form, self._rows, self._false, self._lifted = form, rows, false, lifted
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -207,6 +215,9 @@ class FormSource(SampleSource):
     def draw(self, rows_B: Tensor, sampler: Sampler) -> Draw:
         """`first` are rows [B, C], `second` false ones [B, M, C]."""
         rows_BC = self._rows[rows_B]
+        if self._lifted is not None:
+            first, above = self._lifted
+            rows_BC = torch.stack([rows_BC[:, 0], lift(rows_BC[:, 1] - first, above, sampler) + first], 1)
         if self._false is None:
             none_BMC = rows_BC[:, None][:, :0]
             return Draw(rows_BC, none_BMC, none_BMC[:, :, 0] == 0)
