@@ -8,8 +8,8 @@
         --templates 1p,2p,3p,2i,3i,ip,pi,2u,up --models counting,elem,emel,box2el,joie
 
 Every model trains for `--minutes` of the clock, beside `--parallel - 1` others, and is ranked as it is then: nothing is
-selected on the queries of the table. With 0 it ends as its recipe says, by validation. A benchmark without training queries has them sampled from its facts; that takes
-a while before the clock starts. $OUT gets results.json.
+selected on the queries of the table. With 0 it ends as its recipe says, by validation. A benchmark without training
+queries has them sampled from its facts; that takes a while before the clock starts. $OUT gets results.json.
 """
 
 from __future__ import annotations
