@@ -8,13 +8,12 @@ A concept is a ball with a centre and a radius, an entity a point (a ball of rad
     C ⊓ D ⊑ E        |c - d| - r_C - r_D, |c - e| - r_C, |d - e| - r_D, min(r_C, r_D) - r_E
     C ⊓ D ⊑ ⊥        r_C + r_D - |c - d|
 
-A gap costs what it has above 0; that of a false row what it lacks of `margin` (the paper has one margin for both, with
-which a row that is just not true costs as little as one that is far from it). Centres keep to the unit sphere. The paper
-draws false rows of C ⊑ ∃r.D alone, whose balls are to be apart. Typings and subsumptions have them here, too: what is
-ranked by membership must learn what is no member.
+A gap costs what it has above `margin`; that of a false row what it lacks of `margin`. Centres keep to the unit sphere.
+The paper draws false rows of C ⊑ ∃r.D alone, whose balls are to be apart. Typings and subsumptions have them here, too:
+what is ranked by membership must learn what is no member.
 """
 
-# ruff: noqa: N803, N806 (shape suffixes)
+# ruff: noqa: N803 (shape suffixes)
 
 from __future__ import annotations
 
@@ -36,14 +35,14 @@ from tarbox.models.ontology.forms import Gap, NormalFormModel, mean_of
 @final
 @dataclass(frozen=True, slots=True)
 class BallConfig:
-    """`margin` is gamma, of false rows; `answers` of a query are compared at most."""
+    """`margin` is gamma; `answers` of a query are compared at most."""
 
     dimension: int = 100
-    margin: float = 0.5
+    margin: float = 0.1
     answers: int = 32
 
     def __post_init__(self) -> None:
-        check_settings(self, {}, ("dimension", "margin", "answers"))
+        check_settings(self, {}, ("dimension", "answers"))
 
 
 def centre(model: NormalFormModel, nodes: Tensor) -> Tensor:
@@ -125,8 +124,8 @@ class BallModel(NormalFormModel):
         return self.nodes[: self.sizes.entities, :-1]
 
     def cost(self, own_B1: Tensor, others_BM: Tensor, valid_BM: Tensor) -> Tensor:
-        missing_BM = functional.relu(self.config.margin - others_BM)
-        return functional.relu(own_B1).squeeze(1) + mean_of(missing_BM, valid_BM)
+        margin = self.config.margin
+        return functional.relu(own_B1 - margin).squeeze(1) + mean_of(functional.relu(margin - others_BM), valid_BM)
 
     def regularization(self, nodes_BN: Tensor) -> Tensor:
         return (length(centre(self, nodes_BN)) - 1).abs().mean()
