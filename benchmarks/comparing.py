@@ -9,7 +9,8 @@
 
 Every model trains for `--minutes` of the clock, beside `--parallel - 1` others, and is ranked as it is then: nothing is
 selected on the queries of the table. With 0 it ends as its recipe says, by validation. A benchmark without training
-queries has them sampled from its facts; that takes a while before the clock starts. $OUT gets results.json.
+queries has them sampled from its facts; that takes a while before the clock starts. $OUT gets results.json, with ratios
+to counting where it is among the models.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tarbox.benchmark.folder import open_benchmark
 from tarbox.evaluation.comparison import Selection
@@ -37,6 +39,16 @@ BEGAN = time.monotonic()
 def say(event: ProgressEvent) -> None:
     if isinstance(event, Began | Ended):
         print(f"{time.monotonic() - BEGAN:4.0f} s {type(event).__name__.lower()} {event.job.name}", flush=True)
+
+
+def with_ratios(found: dict[str, Any]) -> dict[str, Any]:
+    """The results with `ratio` at each level of a model: its MRR, times counting's, where that is there."""
+    levels = {one["model"]: one["levels"] for one in found["models"]}.get("counting", {})
+    for one in found["models"]:
+        for level in levels.keys() & one["levels"].keys():
+            own, counted = (given[level]["average"]["mrr"]["mean"] for given in (one["levels"], levels))
+            one["levels"][level]["ratio"] = own / counted
+    return found
 
 
 def main() -> None:
@@ -65,7 +77,8 @@ def main() -> None:
         selection = Selection(options.split, templates, options.queries)
         comparison = Evaluation(plan, selection, None, say).compare(failures, published)
     if out := os.environ.get("OUT"):
-        Path(out, "results.json").write_text(json.dumps(comparison.json(), indent=1), encoding="utf-8")
+        found = with_ratios(comparison.json())
+        Path(out, "results.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
     print(title_of(comparison))
     print(comparison_terminal(comparison, 160, False))
     print(f"{time.monotonic() - BEGAN:.0f} s in all", *(f"{name}: {why}" for name, why in failures.items()))
