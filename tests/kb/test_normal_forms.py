@@ -10,7 +10,7 @@ import pytest
 
 from tarbox.kb.facts import Facts
 from tarbox.kb.namespaces import OWL
-from tarbox.kb.normal_forms import Form, normalise
+from tarbox.kb.normal_forms import NormalForm, normalise
 from tarbox.kb.vocabulary import Vocabulary
 
 ENTITIES, CONCEPTS, RELATIONS = ("a", "b"), ("A", "B", "C"), ("p", "q")
@@ -77,7 +77,7 @@ class World:
         raise AssertionError(axiom)
 
     def tree(self, expression: Any) -> set[int]:
-        """Of an expression as `NormalForms.fresh` has it."""
+        """Of an expression as `Normalised.fresh` has it."""
         match expression:
             case str():
                 return self.members(expression)
@@ -93,22 +93,22 @@ class World:
                 return self.before(RELATIONS[relation], self.tree(filler))
         raise AssertionError(expression)
 
-    def satisfies(self, form: Form, row: list[int], fresh: tuple[Any, ...]) -> bool:
+    def satisfies(self, form: NormalForm, row: list[int], fresh: tuple[Any, ...]) -> bool:
         first = len(ENTITIES) + len(CONCEPTS)
         nodes = [self.tree(node if node < first else fresh[node - first]) for node in row[form.relations :]]
         names = [RELATIONS[relation] for relation in row[: form.relations]]
         match form:
-            case Form.TYPING | Form.SUBSUMPTION:
+            case NormalForm.TYPING | NormalForm.SUBSUMPTION:
                 return nodes[0] <= nodes[1]
-            case Form.ASSERTION | Form.LINK:
+            case NormalForm.ASSERTION | NormalForm.LINK:
                 return nodes[0] <= self.before(names[0], nodes[1])
-            case Form.FILLER:
+            case NormalForm.FILLER:
                 return self.before(names[0], nodes[0]) <= nodes[1]
-            case Form.CONJUNCTION:
+            case NormalForm.CONJUNCTION:
                 return nodes[0] & nodes[1] <= nodes[2]
-            case Form.DISJOINT:
+            case NormalForm.DISJOINT:
                 return not nodes[0] & nodes[1]
-            case Form.INCLUSION | Form.CHAIN:
+            case NormalForm.INCLUSION | NormalForm.CHAIN:
                 return self.follow(*names[:-1]) <= self.follow(names[-1])
 
 
@@ -168,9 +168,9 @@ def test_a_world_satisfies_the_forms_where_it_satisfies_the_axiom(seed: int) -> 
 def test_facts_are_rows_of_their_own() -> None:
     facts = Facts.of(WORDS, [(0, 1, 1)], [(1, 2)], [(0, 2)])
     rows = normalise(facts, []).rows
-    assert rows[Form.ASSERTION].tolist() == [[1, 0, 1]]
-    assert rows[Form.TYPING].tolist() == [[1, 4]]
-    assert rows[Form.SUBSUMPTION].tolist() == [[2, 4]]
+    assert rows[NormalForm.ASSERTION].tolist() == [[1, 0, 1]]
+    assert rows[NormalForm.TYPING].tolist() == [[1, 4]]
+    assert rows[NormalForm.SUBSUMPTION].tolist() == [[2, 4]]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,6 @@ def test_equal_expressions_share_a_name_and_rows_stand_once() -> None:
         Facts.of(WORDS), [("SubClassOf", part, "C"), ("SubClassOf", part, "B"), ("SubClassOf", part, "C")]
     )
     assert forms.fresh == (("and", 2, 3),)
-    assert forms.rows[Form.FILLER].tolist() == [[0, 5, 3], [0, 5, 4]]
-    assert forms.rows[Form.CONJUNCTION].tolist() == [[2, 3, 5]]
+    assert forms.rows[NormalForm.FILLER].tolist() == [[0, 5, 3], [0, 5, 4]]
+    assert forms.rows[NormalForm.CONJUNCTION].tolist() == [[2, 3, 5]]
     assert all(rows.dtype == np.int64 for rows in forms.rows.values())

@@ -13,11 +13,11 @@ from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.normal_forms import Form, normalise
+from tarbox.kb.normal_forms import NormalForm, normalise
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.base import Sizes
 from tarbox.models.learning.negatives import NegativesConfig, Sampler
-from tarbox.models.ontology.box2el import Box, Box2El, Box2ElConfig
+from tarbox.models.ontology.box2el import Box2El, Box2ElConfig, Region
 from tarbox.models.ontology.describing import AnswerSets
 from tarbox.models.ontology.elem import BallConfig, Elem, inside, joined, linked, overlapping
 from tarbox.models.ontology.forms import form_sources
@@ -129,7 +129,7 @@ def test_a_box_lies_in_another_where_all_of_its_points_do(seed: int) -> None:
     random = np.random.default_rng(seed)
     model = Box2El(Box2ElConfig(dimension=2, margin=0.0), Sizes(0, 1, 1)).double()
     centres, offsets = random.normal(0, 0.3, (2, 2)), random.random((2, 2))
-    one, other = (Box(torch.tensor(c), torch.tensor(o)) for c, o in zip(centres, offsets, strict=True))
+    one, other = (Region(torch.tensor(c), torch.tensor(o)) for c, o in zip(centres, offsets, strict=True))
     corners = centres[0] + offsets[0] * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
     contained = (np.abs(corners - centres[1]) <= offsets[1]).all()
     assert (float(model.within(one, other)) < 1e-5) == contained
@@ -165,12 +165,12 @@ def test_false_rows_are_of_the_right_kinds_and_never_true(facts: Facts) -> None:
             for other, fine in zip(false, valid, strict=True):
                 assert sum(a != b for a, b in zip(row, other, strict=True)) <= 1
                 assert not fine or tuple(other) not in true
-                if source.name == Form.TYPING.value:
+                if source.name == NormalForm.TYPING.value:
                     assert other[0] < 10 <= other[1] < 16
                     assert not fine or other[1] - 10 not in closed.concepts_of[other[0]]
-                if source.name == Form.SUBSUMPTION.value and fine and other[0] < 16:
+                if source.name == NormalForm.SUBSUMPTION.value and fine and other[0] < 16:
                     assert other[1] - 10 not in closed.hierarchy.ancestors[other[0] - 10]
-        if source.name in (Form.TYPING.value, Form.ASSERTION.value):
+        if source.name in (NormalForm.TYPING.value, NormalForm.ASSERTION.value):
             assert draw.valid_BM.float().mean() > 0.9
 
 
@@ -185,10 +185,10 @@ def test_a_run_keeps_the_nodes_of_expressions(facts: Facts) -> None:
 
 def test_walks_follow_edges_in_both_directions(facts: Facts) -> None:
     forms, words = normalise(facts, AXIOMS), facts.vocabulary
-    edges = {(near, 16 + relation, far) for relation, near, far in forms.rows[Form.ASSERTION].tolist()}
-    edges |= {(near, 16 + relation, far) for relation, near, far in forms.rows[Form.LINK].tolist()}
-    edges |= {(near, 16 + 3, far) for near, far in forms.rows[Form.TYPING].tolist()}
-    edges |= {(near, 16 + 4, far) for near, far in forms.rows[Form.SUBSUMPTION].tolist()}
+    edges = {(near, 16 + relation, far) for relation, near, far in forms.rows[NormalForm.ASSERTION].tolist()}
+    edges |= {(near, 16 + relation, far) for relation, near, far in forms.rows[NormalForm.LINK].tolist()}
+    edges |= {(near, 16 + 3, far) for near, far in forms.rows[NormalForm.TYPING].tolist()}
+    edges |= {(near, 16 + 4, far) for near, far in forms.rows[NormalForm.SUBSUMPTION].tolist()}
     walks = WalkGraph.of(forms, words).walk(5, 3, np.random.default_rng(0))
     assert walks.shape == (16 * 5, 7)
     for walk in walks.tolist():

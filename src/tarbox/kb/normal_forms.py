@@ -23,7 +23,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.namespaces import OWL
 
 
-class Form(Enum):
+class NormalForm(Enum):
     """The forms: small letters r, s, t are relations, all others nodes. Rows have the relations first."""
 
     TYPING = "{a} ⊑ C"
@@ -48,24 +48,24 @@ class Form(Enum):
         return sum(map(str.isalpha, self.value))
 
 
-ROLE_FORMS: Final = {form.width: form for form in (Form.INCLUSION, Form.CHAIN)}
+ROLE_FORMS: Final = {form.width: form for form in (NormalForm.INCLUSION, NormalForm.CHAIN)}
 _THING: Final = f"{OWL}Thing"
 _NOTHING: Final = f"{OWL}Nothing"
 
-Expression: TypeAlias = "int | str | tuple[Any, ...]"
+ElExpression: TypeAlias = "int | str | tuple[Any, ...]"
 """A node; `_THING` or `_NOTHING`; ("and", x, y), ("or", x, ...) or ("some", relation, x)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class NormalForms:
+class Normalised:
     """The rows [n, width] of every form; `fresh` are the expressions that the nodes after the concepts stand for."""
 
-    rows: dict[Form, Places]
-    fresh: tuple[Expression, ...]
+    rows: dict[NormalForm, Places]
+    fresh: tuple[ElExpression, ...]
 
 
-def normalise(facts: Facts, axioms: Iterable[Axiom]) -> NormalForms:
+def normalise(facts: Facts, axioms: Iterable[Axiom]) -> Normalised:
     """The facts as they are stated, and the axioms."""
     given = Normaliser(facts)
     for axiom in axioms:
@@ -73,14 +73,14 @@ def normalise(facts: Facts, axioms: Iterable[Axiom]) -> NormalForms:
     first = len(facts.vocabulary.entities)
     typed, types = facts.descriptions()
     stated = {
-        Form.TYPING: (typed, types + first),
-        Form.SUBSUMPTION: (facts.subs + first, facts.supers + first),
-        Form.ASSERTION: (facts.relations, facts.heads, facts.tails),
+        NormalForm.TYPING: (typed, types + first),
+        NormalForm.SUBSUMPTION: (facts.subs + first, facts.supers + first),
+        NormalForm.ASSERTION: (facts.relations, facts.heads, facts.tails),
     }
-    rows = {form: np.array(sorted(given.rows[form]), np.int64).reshape(-1, form.width) for form in Form}
+    rows = {form: np.array(sorted(given.rows[form]), np.int64).reshape(-1, form.width) for form in NormalForm}
     for form, columns in stated.items():
         rows[form] = np.unique(np.concatenate([rows[form], np.stack(columns, 1)]), axis=0)
-    return NormalForms(rows, tuple(given.fresh))
+    return Normalised(rows, tuple(given.fresh))
 
 
 @final
@@ -92,9 +92,9 @@ class Normaliser:
         starts = {Role.ENTITY: 0, Role.CONCEPT: len(words.entities), Role.RELATION: 0}
         self._numbers = {role: {iri: row + starts[role] for row, iri in enumerate(words.names(role))} for role in Role}
         self._first = len(words.entities) + len(words.concepts)
-        self._names: dict[tuple[Expression, bool], int] = {}
-        self.rows: dict[Form, set[tuple[int, ...]]] = {form: set() for form in Form}
-        self.fresh: list[Expression] = []
+        self._names: dict[tuple[ElExpression, bool], int] = {}
+        self.rows: dict[NormalForm, set[tuple[int, ...]]] = {form: set() for form in NormalForm}
+        self.fresh: list[ElExpression] = []
 
     def read(self, axiom: Axiom) -> None:
         """Add what the axiom says, if it is within the forms."""
@@ -106,7 +106,7 @@ class Normaliser:
             if min(relations) >= 0 and len(relations) in ROLE_FORMS:
                 self._add(ROLE_FORMS[len(relations)], *relations)
 
-    def _inclusions(self, axiom: Axiom) -> Iterator[tuple[Expression | None, Expression | None]]:
+    def _inclusions(self, axiom: Axiom) -> Iterator[tuple[ElExpression | None, ElExpression | None]]:
         """What an axiom says is below what; None for an expression that is not of EL."""
         word, *parts = axiom
         match word:
@@ -121,7 +121,7 @@ class Normaliser:
             case "ClassAssertion":
                 yield self._numbers[Role.ENTITY].get(str(parts[1])), self._above(parts[0])
 
-    def _below(self, part: str | Axiom) -> Expression | None:
+    def _below(self, part: str | Axiom) -> ElExpression | None:
         """An expression on the left of an inclusion, where a union is as good as several inclusions."""
         match part:
             case ("ObjectUnionOf", *members):
@@ -130,10 +130,10 @@ class Normaliser:
             case _:
                 return self._expression(part, self._below)
 
-    def _above(self, part: str | Axiom) -> Expression | None:
+    def _above(self, part: str | Axiom) -> ElExpression | None:
         return self._expression(part, self._above)
 
-    def _expression(self, part: str | Axiom, inner: Any) -> Expression | None:
+    def _expression(self, part: str | Axiom, inner: Any) -> ElExpression | None:
         match part:
             case str():
                 return part if part in (_THING, _NOTHING) else self._numbers[Role.CONCEPT].get(part)
@@ -150,7 +150,7 @@ class Normaliser:
                 return None if relation is None or found in (None, _NOTHING) else ("some", relation, found)
         return None
 
-    def _include(self, below: Expression, above: Expression) -> None:
+    def _include(self, below: ElExpression, above: ElExpression) -> None:
         match below, above:
             case _, ("and", *parts):
                 for part in parts:
@@ -161,22 +161,24 @@ class Normaliser:
             case (_, str()) if above == _THING:
                 return
             case ("and", one, other), str():
-                self._add(Form.DISJOINT, self._name(one, True), self._name(other, True))
+                self._add(NormalForm.DISJOINT, self._name(one, True), self._name(other, True))
             case (_, str()) | (str(), _) if _NOTHING in (below, above):
                 return  # a class without members has no place in a geometry
             case _, ("some", relation, filler):
-                self._add(Form.LINK, relation, self._name(below, True), self._name(filler, False))
+                self._add(NormalForm.LINK, relation, self._name(below, True), self._name(filler, False))
             case ("and", one, other), _:
-                self._add(Form.CONJUNCTION, self._name(one, True), self._name(other, True), self._name(above, False))
+                self._add(
+                    NormalForm.CONJUNCTION, self._name(one, True), self._name(other, True), self._name(above, False)
+                )
             case ("some", relation, filler), _:
-                self._add(Form.FILLER, relation, self._name(filler, True), self._name(above, False))
+                self._add(NormalForm.FILLER, relation, self._name(filler, True), self._name(above, False))
             case _:
-                self._add(Form.SUBSUMPTION, self._name(below, True), self._name(above, False))
+                self._add(NormalForm.SUBSUMPTION, self._name(below, True), self._name(above, False))
 
-    def _add(self, form: Form, *row: int) -> None:
+    def _add(self, form: NormalForm, *row: int) -> None:
         self.rows[form].add(row)
 
-    def _name(self, expression: Expression, is_below: bool) -> int:
+    def _name(self, expression: ElExpression, is_below: bool) -> int:
         """The node of an expression: itself, or a fresh one, which is above it where it stands below, or below it."""
         if isinstance(expression, int):
             return expression

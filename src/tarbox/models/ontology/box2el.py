@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.kb.normal_forms import Form
+from tarbox.kb.normal_forms import NormalForm
 from tarbox.models.base import Sizes
 from tarbox.models.ontology.elem import length
 from tarbox.models.ontology.forms import Gap, NormalFormModel, mean_of
@@ -52,14 +52,14 @@ class Box2ElConfig:
         check_settings(self, {}, ("dimension", "distance", "answers"))
 
 
-class Box(NamedTuple):
+class Region(NamedTuple):
     """Centres and offsets [.., D]; offsets are not negative."""
 
     centre: Tensor
     offset: Tensor
 
-    def moved(self, by: Tensor) -> Box:
-        return Box(self.centre + by, self.offset)
+    def moved(self, by: Tensor) -> Region:
+        return Region(self.centre + by, self.offset)
 
 
 @final
@@ -83,19 +83,19 @@ class Box2El(NormalFormModel):
     def regularization(self, nodes_BN: Tensor) -> Tensor:
         return self.config.bumps * length(self.bump(nodes_BN)).mean()
 
-    def box(self, nodes: Tensor) -> Box:
+    def box(self, nodes: Tensor) -> Region:
         centre, offset, _ = functional.embedding(nodes, self.nodes).chunk(3, -1)
-        return Box(centre, offset.abs() * (nodes >= self.sizes.entities)[..., None])
+        return Region(centre, offset.abs() * (nodes >= self.sizes.entities)[..., None])
 
     def bump(self, nodes: Tensor) -> Tensor:
         return functional.embedding(nodes, self.nodes).chunk(3, -1)[2]
 
-    def ends(self, relations: Tensor) -> tuple[Box, Box]:
+    def ends(self, relations: Tensor) -> tuple[Region, Region]:
         """(head boxes, tail boxes)"""
         a, b, c, d = functional.embedding(relations, self.relations).chunk(4, -1)
-        return Box(a, b.abs()), Box(c, d.abs())
+        return Region(a, b.abs()), Region(c, d.abs())
 
-    def within(self, inner: Box, outer: Box) -> Tensor:
+    def within(self, inner: Region, outer: Region) -> Tensor:
         apart = (inner.centre - outer.centre).abs() + inner.offset - outer.offset
         return length(functional.relu(apart - self.config.margin))
 
@@ -114,7 +114,7 @@ class Box2El(NormalFormModel):
         first, second = self.box(one), self.box(other)
         low = torch.maximum(first.centre - first.offset, second.centre - second.offset)
         high = torch.minimum(first.centre + first.offset, second.centre + second.offset)
-        return self.within(Box((low + high) / 2, (high - low).relu() / 2), self.box(upper))
+        return self.within(Region((low + high) / 2, (high - low).relu() / 2), self.box(upper))
 
     def overlapping(self, one: Tensor, other: Tensor) -> Tensor:
         first, second = self.box(one), self.box(other)
@@ -128,16 +128,16 @@ class Box2El(NormalFormModel):
         head, tail = self.ends(upper)
         return (self.within(self.ends(first)[0], head) + self.within(self.ends(second)[1], tail)) / 2
 
-    gaps: ClassVar[Mapping[Form, Gap]] = MappingProxyType(
+    gaps: ClassVar[Mapping[NormalForm, Gap]] = MappingProxyType(
         {
-            Form.TYPING: inside,
-            Form.SUBSUMPTION: inside,
-            Form.ASSERTION: linked,
-            Form.LINK: linked,
-            Form.FILLER: filled,
-            Form.CONJUNCTION: joined,
-            Form.DISJOINT: overlapping,
-            Form.INCLUSION: included,
-            Form.CHAIN: chained,
+            NormalForm.TYPING: inside,
+            NormalForm.SUBSUMPTION: inside,
+            NormalForm.ASSERTION: linked,
+            NormalForm.LINK: linked,
+            NormalForm.FILLER: filled,
+            NormalForm.CONJUNCTION: joined,
+            NormalForm.DISJOINT: overlapping,
+            NormalForm.INCLUSION: included,
+            NormalForm.CHAIN: chained,
         }
     )

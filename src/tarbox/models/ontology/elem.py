@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.kb.normal_forms import Form
+from tarbox.kb.normal_forms import NormalForm
 from tarbox.models.base import Sizes
 from tarbox.models.ontology.forms import Gap, NormalFormModel, mean_of
 
@@ -96,15 +96,15 @@ def overlapping(model: NormalFormModel, one: Tensor, other: Tensor) -> Tensor:
     return radius(model, one) + radius(model, other) - length(centre(model, one) - centre(model, other))
 
 
-BALLS: Final[Mapping[Form, Gap]] = MappingProxyType(
+BALLS: Final[Mapping[NormalForm, Gap]] = MappingProxyType(
     {
-        Form.TYPING: inside,
-        Form.SUBSUMPTION: inside,
-        Form.ASSERTION: linked,
-        Form.LINK: linked,
-        Form.FILLER: filled,
-        Form.CONJUNCTION: joined,
-        Form.DISJOINT: overlapping,
+        NormalForm.TYPING: inside,
+        NormalForm.SUBSUMPTION: inside,
+        NormalForm.ASSERTION: linked,
+        NormalForm.LINK: linked,
+        NormalForm.FILLER: filled,
+        NormalForm.CONJUNCTION: joined,
+        NormalForm.DISJOINT: overlapping,
     }
 )
 
@@ -114,7 +114,7 @@ class BallModel(NormalFormModel):
 
     Config: ClassVar[type[BallConfig]] = BallConfig
     recipe: ClassVar[str | None] = "ontology"
-    against: ClassVar[Mapping[Form, Gap]] = {Form.LINK: meeting}
+    against: ClassVar[Mapping[NormalForm, Gap]] = {NormalForm.LINK: meeting}
 
     def __init__(self, config: BallConfig, sizes: Sizes) -> None:
         super().__init__(sizes, config.answers, (config.dimension + 1, config.dimension))
@@ -146,4 +146,4 @@ class Elem(BallModel):
     torch.Size([1, 1])
     """
 
-    gaps: ClassVar[Mapping[Form, Gap]] = BALLS
+    gaps: ClassVar[Mapping[NormalForm, Gap]] = BALLS

@@ -14,7 +14,7 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from tarbox.kb.normal_forms import Form
+from tarbox.kb.normal_forms import NormalForm
 from tarbox.models.ontology.elem import BALLS, BallModel, length, vector
 from tarbox.models.ontology.forms import Gap, NormalFormModel
 
@@ -31,4 +31,6 @@ def chained(model: NormalFormModel, first: Tensor, second: Tensor, upper: Tensor
 class Emel(BallModel):
     """Balls, with inclusions and chains of relations."""
 
-    gaps: ClassVar[Mapping[Form, Gap]] = MappingProxyType({**BALLS, Form.INCLUSION: included, Form.CHAIN: chained})
+    gaps: ClassVar[Mapping[NormalForm, Gap]] = MappingProxyType(
+        {**BALLS, NormalForm.INCLUSION: included, NormalForm.CHAIN: chained}
+    )

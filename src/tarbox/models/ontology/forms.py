@@ -24,7 +24,7 @@ from torch.nn import functional
 from tarbox.kb.arrays import Keys, Places
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.normal_forms import Form, NormalForms, normalise
+from tarbox.kb.normal_forms import NormalForm, Normalised, normalise
 from tarbox.kb.rows import TripleKeys
 from tarbox.models.base import Sizes, Task
 from tarbox.models.learning.batches import Draw, SampleSource
@@ -37,7 +37,7 @@ from tarbox.models.ontology.describing import DescribingModel, Platt
 Gap: TypeAlias = Callable[..., Tensor]
 """(model, columns of ids that broadcast) to how much each row is violated."""
 
-TASK_OF: Final = {Form.TYPING: Task.INSTANTIATION, Form.ASSERTION: Task.ENTITY}
+TASK_OF: Final = {NormalForm.TYPING: Task.INSTANTIATION, NormalForm.ASSERTION: Task.ENTITY}
 """What a form teaches; all others are the ontology's."""
 
 
@@ -47,8 +47,8 @@ class NormalFormModel(DescribingModel):
     `against` has the gap of false rows, where it is another.
     """
 
-    gaps: ClassVar[Mapping[Form, Gap]]
-    against: ClassVar[Mapping[Form, Gap]] = {}
+    gaps: ClassVar[Mapping[NormalForm, Gap]]
+    against: ClassVar[Mapping[NormalForm, Gap]] = {}
 
     def __init__(self, sizes: Sizes, most: int, widths: tuple[int, int]) -> None:
         super().__init__(sizes, most)
@@ -72,13 +72,13 @@ class NormalFormModel(DescribingModel):
 
     @final
     def instantiation(self, entities_BK: Tensor, concepts_BK: Tensor) -> Tensor:
-        gap = self.gaps[Form.TYPING](self, entities_BK, self.sizes.entities + concepts_BK)
+        gap = self.gaps[NormalForm.TYPING](self, entities_BK, self.sizes.entities + concepts_BK)
         return cast(Tensor, self.membership(-gap))
 
     @final
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
         first = self.sizes.entities
-        return -self.gaps[Form.SUBSUMPTION](self, first + subs_BK, first + supers_BK)
+        return -self.gaps[NormalForm.SUBSUMPTION](self, first + subs_BK, first + supers_BK)
 
     @final
     def sources(self, data: TrainingData, context: RunContext) -> Sequence[SampleSource]:
@@ -96,14 +96,14 @@ class NormalFormModel(DescribingModel):
             self.nodes = nn.Parameter(torch.cat([self.nodes.detach(), more]))
 
     @final
-    def loss(self, form: Form, rows_BC: Tensor, others_BMC: Tensor, valid_BM: Tensor) -> Tensor:
+    def loss(self, form: NormalForm, rows_BC: Tensor, others_BMC: Tensor, valid_BM: Tensor) -> Tensor:
         """The mean cost of rows, each with the false ones beside it."""
         own_B1 = self.gaps[form](self, *rows_BC[:, None].unbind(-1))
         others_BM = self.against.get(form, self.gaps[form])(self, *others_BMC.unbind(-1))
         found = self.cost(own_B1, others_BM, valid_BM).mean()
         if form.relations < form.width:
             found = found + self.regularization(rows_BC[:, form.relations :])
-        return found + self._calibration(own_B1, others_BM, valid_BM) if form is Form.TYPING else found
+        return found + self._calibration(own_B1, others_BM, valid_BM) if form is NormalForm.TYPING else found
 
     def _calibration(self, own_B1: Tensor, others_BM: Tensor, valid_BM: Tensor) -> Tensor:
         """Cross entropy of true and false typings, half each: no gradient goes into the gaps."""
@@ -122,7 +122,7 @@ def mean_of(values_BM: Tensor, valid_BM: Tensor) -> Tensor:
 
 
 def form_sources(
-    facts: Facts, forms: NormalForms, learnt: Mapping[Form, Gap], device: torch.device
+    facts: Facts, forms: Normalised, learnt: Mapping[NormalForm, Gap], device: torch.device
 ) -> list[SampleSource]:
     """One source for each form that has rows."""
     vocabulary = facts.vocabulary
@@ -130,10 +130,10 @@ def form_sources(
     width = entities + concepts + len(forms.fresh)
     of_entities, of_concepts = (0, entities), (entities, concepts)
     kinds = {
-        Form.TYPING: (of_entities, of_concepts),
-        Form.SUBSUMPTION: (of_concepts, of_concepts),
-        Form.ASSERTION: (of_entities, of_entities),
-        Form.LINK: (of_concepts, of_concepts),
+        NormalForm.TYPING: (of_entities, of_concepts),
+        NormalForm.SUBSUMPTION: (of_concepts, of_concepts),
+        NormalForm.ASSERTION: (of_entities, of_entities),
+        NormalForm.LINK: (of_concepts, of_concepts),
     }
     instances = Instances.of(facts)
     closed = _closed(facts, instances)
@@ -147,22 +147,22 @@ def form_sources(
         if form in kinds:
             keys = distinct(np.concatenate([_keys(rows, width), _keys(closed.get(form, rows[:0]), width)]))
             false = FalseRows(Truths.of_keys(keys, width, device), torch.tensor(kinds[form], device=device))
-        lifted = (entities, above) if form is Form.TYPING else None
+        lifted = (entities, above) if form is NormalForm.TYPING else None
         found.append(FormSource(form, torch.from_numpy(rows).to(device), false, lifted))
     return found
 
 
-def _closed(facts: Facts, instances: Instances) -> dict[Form, Places]:
+def _closed(facts: Facts, instances: Instances) -> dict[NormalForm, Places]:
     """The rows that follow from subsumption: they are not false."""
     first = len(facts.vocabulary.entities)
     typed, types = instances.describe(facts).concepts_of.coordinates()
     subs, supers = instances.hierarchy.ancestors.coordinates()
-    pairs = {Form.TYPING: (typed, types + first), Form.SUBSUMPTION: (subs + first, supers + first)}
+    pairs = {NormalForm.TYPING: (typed, types + first), NormalForm.SUBSUMPTION: (subs + first, supers + first)}
     return {form: np.stack(columns, 1).astype(np.int64) for form, columns in pairs.items()}
 
 
 def _keys(rows: Places, width: int) -> Keys:
-    relations = rows[:, 0] if rows.shape[1] == Form.LINK.width else np.zeros(len(rows), np.int64)
+    relations = rows[:, 0] if rows.shape[1] == NormalForm.LINK.width else np.zeros(len(rows), np.int64)
     return TripleKeys(width).encode(relations, rows[:, -2], rows[:, -1])
 
 
@@ -179,7 +179,7 @@ class FalseRows:
         first, last = rows_BC[:, None, -2], rows_BC[:, None, -1]
         side_BM = sampler.coins(size).long()
         starts_BM, counts_BM = self._kinds[side_BM].unbind(-1)
-        relations = rows_BC[:, :1] if rows_BC.shape[1] == Form.LINK.width else 0
+        relations = rows_BC[:, :1] if rows_BC.shape[1] == NormalForm.LINK.width else 0
 
         def drawn() -> Tensor:
             return starts_BM + (sampler.fractions(size) * counts_BM).long()
@@ -204,7 +204,7 @@ class FormSource(SampleSource):
     or one above it, as link predictors do: a model need not deduce what follows from subsumption."""
 
     def __init__(
-        self, form: Form, rows: Tensor, false: FalseRows | None, lifted: tuple[int, tuple[Tensor, Tensor]] | None
+        self, form: NormalForm, rows: Tensor, false: FalseRows | None, lifted: tuple[int, tuple[Tensor, Tensor]] | None
     ) -> None:
         self.name, self.task = form.value, TASK_OF.get(form, Task.SUBSUMPTION)
         self._form, self._rows, self._false, self._lifted = form, rows, false, lifted

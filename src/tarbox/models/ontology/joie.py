@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.kb.normal_forms import Form
+from tarbox.kb.normal_forms import NormalForm
 from tarbox.models.base import Sizes
 from tarbox.models.ontology.elem import length
 from tarbox.models.ontology.forms import Gap, NormalFormModel, mean_of
@@ -86,6 +86,11 @@ class Joie(NormalFormModel):
             return -(self.vector(near) * vectors * self.vector(far)).sum(-1)
         return length(self.vector(near) + vectors - self.vector(far))
 
-    gaps: ClassVar[Mapping[Form, Gap]] = MappingProxyType(
-        {Form.TYPING: of_type, Form.SUBSUMPTION: below, Form.ASSERTION: asserted, Form.LINK: linked}
+    gaps: ClassVar[Mapping[NormalForm, Gap]] = MappingProxyType(
+        {
+            NormalForm.TYPING: of_type,
+            NormalForm.SUBSUMPTION: below,
+            NormalForm.ASSERTION: asserted,
+            NormalForm.LINK: linked,
+        }
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tarbox.core.config import check_settings
 from tarbox.core.ids import Role
 from tarbox.kb.arrays import Places
-from tarbox.kb.normal_forms import Form, NormalForms, normalise
+from tarbox.kb.normal_forms import NormalForm, Normalised, normalise
 from tarbox.kb.rows import offsets_of
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.learning.seam import TrainingData
@@ -69,15 +69,15 @@ class WalkGraph:
     ends: Places
 
     @classmethod
-    def of(cls, forms: NormalForms, words: Vocabulary) -> WalkGraph:
+    def of(cls, forms: Normalised, words: Vocabulary) -> WalkGraph:
         """Expressions without a name are no nodes."""
         nodes, typing = len(words.entities) + len(words.concepts), len(words.relations)
         steps = []
         for form, relation in (
-            (Form.TYPING, typing),
-            (Form.SUBSUMPTION, typing + 1),
-            (Form.ASSERTION, None),
-            (Form.LINK, None),
+            (NormalForm.TYPING, typing),
+            (NormalForm.SUBSUMPTION, typing + 1),
+            (NormalForm.ASSERTION, None),
+            (NormalForm.LINK, None),
         ):
             rows = forms.rows[form]
             along = rows[:, 0] if relation is None else np.full(len(rows), relation)
