@@ -111,7 +111,9 @@ def embedded(name: str, data: TrainingData, seed: int, given: list[str]) -> Scor
 
     def scores(classes: NDArray[np.int64]) -> NDArray[np.generic]:
         with torch.no_grad():
-            parts = [model.subsumption(part[:, None], every) for part in torch.from_numpy(classes).split(at_once)]
+            parts = [
+                model.subsumption(part[:, None], every) for part in torch.split(torch.from_numpy(classes), at_once)
+            ]
             return torch.cat(parts).numpy()
 
     return scores
