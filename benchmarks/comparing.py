@@ -7,13 +7,16 @@
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m scratch/dbpedia77k --split test --parallel 4 \
         --models tar,adversarial=tar --recipe dbpedia77k --set adversarial:objective.loss=self-adversarial \
         --minutes 7 --validate 5
+    PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m --split test --minutes 0 --seeds 3 \
+        --templates 1p,2p,3p,2i,3i,ip,pi,2u,up --models counting,elem,emel,box2el,joie
 
-Every model trains for its minutes of the clock (`NAME@MINUTES`, or `--minutes`), beside `--parallel - 1` others of all
-benchmarks together; as one ends the next begins. It is ranked when it ends, while others train. Unless `--validate`
-says how often, as it is then: nothing is selected on the queries of the table. With it, by its best epoch on valid, and
-training ends early where ten validations in a row were no better. A benchmark without training queries has them sampled
-from its facts: `--train` of each template that the field learns from, once for all models, or by each model for itself,
-before its clock starts. After each model $OUT gets results-BENCHMARK.json, with the rows so far.
+Every model trains for its minutes of the clock (`NAME@MINUTES`, or `--minutes`; 0: until it ends as its recipe says),
+beside `--parallel - 1` others of all benchmarks together; as one ends the next begins. It is ranked when it ends, while
+others train. Unless `--validate` says how often, as it is then: nothing is selected on the queries of the table. With
+it, by its best epoch on valid, and training ends early where ten validations in a row were no better. A benchmark
+without training queries has them sampled from its facts: `--train` of each template that the field learns from, once
+for all models, or by each model for itself, before its clock starts. After each model $OUT gets
+results-BENCHMARK.json, with the rows so far, and ratios to counting where it is among the models.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tarbox.benchmark.building import training_table
 from tarbox.benchmark.folder import Benchmark, open_benchmark, write_benchmark
@@ -50,6 +54,16 @@ TOLERANCE = 10
 
 def say(text: str) -> None:
     print(f"{time.monotonic() - BEGAN:4.0f} s {text}", flush=True)
+
+
+def with_ratios(found: dict[str, Any]) -> dict[str, Any]:
+    """The results with `ratio` at each level of a model: its MRR, times counting's, where that is there."""
+    levels = {one["model"]: one["levels"] for one in found["models"]}.get("counting", {})
+    for one in found["models"]:
+        for level in levels.keys() & one["levels"].keys():
+            own, counted = (given[level]["average"]["mrr"]["mean"] for given in (one["levels"], levels))
+            one["levels"][level]["ratio"] = own / counted
+    return found
 
 
 @dataclass(slots=True)
@@ -76,7 +90,7 @@ class Table:
         say(f"ranked {self.plan.benchmark.path.name}: {spec.label}")
         if out := os.environ.get("OUT"):
             file = Path(out, f"results-{self.plan.benchmark.path.name}.json")
-            file.write_text(json.dumps(self.all().json(), indent=1), encoding="utf-8")
+            file.write_text(json.dumps(with_ratios(self.all().json()), indent=1), encoding="utf-8")
 
     def all(self) -> Comparison:
         """One table: the models' rows, in the order in which they were named, and what is published."""
@@ -96,6 +110,7 @@ def choose(options: argparse.Namespace) -> list[ModelSpec]:
     every, queries = options.validate or 100_000, 100 if options.validate else 1
     limits = [f"stopping.minutes={options.minutes}", "stopping.epochs=100000", f"validation.every={every}"]
     limits += [f"validation.queries={queries}", f"validation.tolerance={TOLERANCE}"]
+    limits = limits if options.minutes else []
     limits += [f"{word.partition('=')[0]}:stopping.minutes={minutes}" for word, _, minutes in words if minutes]
     overrides = Overrides(tuple(options.recipe), (), (*limits, *options.set), None)
     named = choose_models([word for word, _, _ in words], overrides)
