@@ -51,6 +51,16 @@ def _find(columns: Any, low: int, high: int, wanted: int) -> int:
 
 
 @_compiled
+def sum_rows(offsets: Any, columns: Any, weights: Any, out: Any) -> None:
+    """[N] the sum of the weights of each row's columns."""
+    for row in range(len(out)):
+        total = 0.0
+        for place in range(offsets[row], offsets[row + 1]):
+            total += weights[columns[place]]
+        out[row] = total
+
+
+@_compiled
 def project_counted(links: Any, relations: Any, sets_BE: Any, count: int, out_BE: Any) -> None:
     """Row by row the probability that links lead from `count` or more members of the set to x: the tail of the Poisson
     binomial distribution, by its recurrence."""
