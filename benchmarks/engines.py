@@ -65,7 +65,8 @@ class Server:
 
     def lose(self, executors: int) -> int:
         """Kill some of its executors; returns how many there were to kill."""
-        mark, struck = f"-Dtarbox.server={self.process.args[-1]}".encode(), 0  # type: ignore[index, union-attr]
+        assert isinstance(self.process.args, list)
+        mark, struck = f"-Dtarbox.server={self.process.args[-1]}".encode(), 0
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 command = (folder / "cmdline").read_bytes()
