@@ -29,12 +29,11 @@ def _compiled(function: F) -> F:
 def share_out(work: Callable[[slice], object], size: int, block: int) -> None:
     """Call `work` with slices of at most `block` of `size` rows, on all processors where there are several blocks."""
     blocks = [slice(start, min(start + block, size)) for start in range(0, size, block)]
-    threads = min(os.cpu_count() or 1, len(blocks))
-    if threads <= 1:
+    if len(blocks) <= 1:  # to ask for the number of processors takes as long as a small block
         for rows in blocks:
             work(rows)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(blocks))) as pool:
         list(pool.map(work, blocks))
 
 
