@@ -65,8 +65,7 @@ class Server:
 
     def lose(self, executors: int) -> int:
         """Kill some of its executors; returns how many there were to kill."""
-        assert isinstance(self.process.args, list)
-        mark, struck = f"-Dtarbox.server={self.process.args[-1]}".encode(), 0
+        mark, struck = f"-Dtarbox.server={self.remote.rpartition(':')[2]}".encode(), 0
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 command = (folder / "cmdline").read_bytes()
@@ -102,7 +101,7 @@ def real_spark(folder: Path, python: str) -> Iterator[Server]:
     command += ["--driver-memory", "2g", "--class", CONNECT]
     for key, value in options.items():
         command += ["--conf", f"{key}={value}"]
-    with started([*command, "spark-internal", str(port)], port, folder, os.environ | {"SPARK_HOME": home}) as process:
+    with started([*command, "spark-internal"], port, folder, os.environ | {"SPARK_HOME": home}) as process:
         yield Server("spark", f"sc://127.0.0.1:{port}", process)
 
 
