@@ -20,7 +20,8 @@ biomed: $(VENV)/.biomed
 wheel: $(VENV)/.test
 	@$(BIN)/python -m pytest -m wheel tests/packaging
 
-# Twenty minutes, most of them training; the notebooks keep what they show. `make test` runs the two short ones.
+# Twenty minutes, most of them training; the notebooks keep what they show. `make test` runs them, too, but that of
+# biomedicine on small files.
 notebooks: $(VENV)/.notebooks
 	@for notebook in docs/notebooks/*.ipynb; do \
 	  echo "$$notebook ..."; \

@@ -70,16 +70,20 @@ def questions(kb: KnowledgeBase, count: int, seed: int = 0) -> list[str]:
 
 
 def server(
-    path: Path, port: int = 0, log: IO[str] | None = None
+    path: Path, port: int = 0, log: IO[str] | None = None, source: Path | None = None
 ) -> AbstractContextManager[tuple[str, subprocess.Popen[str]]]:
-    """A server in a process of its own, and its address; what it says of mistakes goes to `log`."""
-    return started(PROGRAM, str(path), "--port", str(port), log=log)
+    """A server in a process of its own, and its address; what it says of mistakes goes to `log`. `source` is the folder
+    of another version of tarbox."""
+    return started(PROGRAM, str(path), "--port", str(port), log=log, source=source)
 
 
 @contextmanager
-def started(program: str, *arguments: str, log: IO[str] | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def started(
+    program: str, *arguments: str, log: IO[str] | None = None, source: Path | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     command = [sys.executable, "-c", program, *arguments]
     usual = {name: value for name, value in os.environ.items() if name != THREADS}
+    usual |= {"PYTHONPATH": str(source)} if source else {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=usual) as process:
         assert process.stdout is not None
         found = re.search(r"http://[\d.:]+", process.stdout.readline())

@@ -5,7 +5,7 @@
 For each process: which replies the clients got, how long until every worker serves again, and what `/metrics` says. A
 request may fail only as 503 with Retry-After, and only where it was in flight at the process. The outermost process is
 what a service manager looks after: killed, its workers finish what they have begun and end, and the program starts the
-server again at the same port, as a service manager does; stopped, its workers go on.
+server again at the same port, as a service manager does; stopped, its workers go on. $OUT gets failures.json.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ class Heard:
     statuses: Counter[int] = field(default_factory=Counter)
     broken: int = 0
     silent: int = 0
+
+    def row(self, process: str, number: signal.Signals, took: float) -> dict[str, object]:
+        """The figures of one strike."""
+        refused = sum(count for status, count in self.statuses.items() if status != 200)
+        told = {"answers": self.statuses[200], "refused": refused, "broken": self.broken, "seconds": took}
+        return {"process": process, "signal": number.name, **told}
 
     def __str__(self) -> str:
         shown = ", ".join(f"{status}: {number:,}" for status, number in sorted(self.statuses.items()))
@@ -143,7 +149,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--workers", type=int, default=max(2, len(os.sched_getaffinity(0))))
     chosen = parser.parse_args()
-    passed = True
+    passed, rows = True, list[dict[str, object]]()
     with served(chosen.path, 0, "--workers", str(chosen.workers)) as (address, outermost):
         while not is_whole(address):
             time.sleep(0.1)
@@ -153,9 +159,11 @@ def main() -> None:
                 heard, took = asyncio.run(strike(address, process, number, chosen.clients))
                 fine = not heard.broken and not heard.silent and set(heard.statuses) <= {200, 503} and took <= WHOLE
                 passed &= fine
+                rows.append(heard.row(name, number, took))
                 print(f"{number.name:8}{name:16} whole after {took:.1f} s; {heard}; lost: {lost(address)}", flush=True)
         heard, took = asyncio.run(strike(address, outermost.pid, signal.SIGSTOP, chosen.clients))
         passed &= not heard.broken and set(heard.statuses) == {200}
+        rows.append(heard.row("supervisor", signal.SIGSTOP, took))
         print(f"SIGSTOP supervisor      whole after {took:.1f} s; {heard}", flush=True)
     with served(chosen.path, 0, "--workers", str(chosen.workers)) as (address, outermost):
         began = time.monotonic()
@@ -167,7 +175,10 @@ def main() -> None:
                 time.sleep(0.05)
             took = time.monotonic() - began
             passed &= took <= WHOLE
+            rows.append({"process": "supervisor", "signal": "SIGKILL", "seconds": took})
             print(f"SIGKILL supervisor      whole after {took:.1f} s, started again", flush=True)
+    if out := os.environ.get("OUT"):
+        (Path(out) / "failures.json").write_text(json.dumps(rows, indent=1))
     print("only requests in flight failed, as 503" if passed else "NOT AS IT SHOULD BE")
     sys.exit(0 if passed else 1)
 

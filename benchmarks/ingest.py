@@ -77,8 +77,8 @@ def parse(path: str) -> None:
 def build(path: str, out: str, memory: str = "") -> None:
     from tarbox.kb.build import BuildOptions
     from tarbox.kb.build import build as build_store
+    from tarbox.kb.preparation.staging import parse_memory
     from tarbox.kb.sources import find_sources
-    from tarbox.kb.staging import parse_memory
 
     build_store(find_sources([path])[0], out, BuildOptions(memory=parse_memory(memory) if memory else None))
 

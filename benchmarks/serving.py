@@ -3,6 +3,7 @@
     python benchmarks/serving.py demo/academia                    # load with 1, 8 and 32 clients, then kill -9
     python benchmarks/serving.py demo/academia --loading          # how long it takes until it answers
     python benchmarks/serving.py demo/academia --clients 64,200   # throughput with many clients against that with fewer
+    python benchmarks/serving.py demo/academia --clients 1,8 --before OTHER/src      # against another version, in turns
     python benchmarks/serving.py demo/academia --hostile 10000    # hostile requests: does it answer, does memory stay
 
 The path is a store or a run. The server is a process of its own on loopback; clients and the floor run here, in
@@ -11,7 +12,7 @@ answered in batches of 32 by one call each, every answer read, no JSON, no HTTP;
 server shares it with the clients. Linear algebra has one thread for the floor; a server decides for itself. Beside
 times stands the processor time of each answer, of all the server's processes, which says more on a machine that others
 use too. Two more figures tell what the others are worth: how fast the clients are against a server that answers
-nothing, and, for a run, the model's scores alone.
+nothing, and, for a run, the model's scores alone. $OUT/serving.json has the figures of --clients and --hostile.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -85,6 +88,8 @@ print(imported - began, loaded - imported, time.perf_counter() - loaded)
 """
 BATCH: Final = 32
 BAR: Final = 0.7
+LEVEL: Final = 0.97
+"""The least share of another version's throughput; two turns of one version differ by more."""
 CROWDED: Final = 0.9
 """The least share of the throughput of a few clients that many together have."""
 LOADED: Final = 2.0
@@ -173,26 +178,43 @@ def compare(path: Path, seconds: float) -> bool:
     return BAR <= ratio <= SOUND
 
 
-def crowd(path: Path, counts: list[int], seconds: float) -> bool:
-    """Prints the throughput of each number of clients, in turns; returns whether more have as much as the first."""
+def crowd(path: Path, counts: list[int], seconds: float, before: Path | None) -> bool:
+    """Prints the throughput of each number of clients, in turns; returns whether more have as much as the first, or,
+    with another version, whether each has as much as there."""
     texts = questions(open_answerer(path).kb, 500)
-    loads: dict[int, list[Load]] = {count: [] for count in counts}
-    with server(path) as (address, process):
-        asyncio.run(load(address, texts, counts[0], 2.0))
+    sources = {"now": None} | ({"before": before} if before else {})
+    loads: dict[tuple[int, str], list[Load]] = {(count, name): [] for count in counts for name in sources}
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(server(path, source=source)) for name, source in sources.items()}
+        for address, _ in servers.values():
+            asyncio.run(load(address, texts, counts[0], 2.0))
         for _ in range(TURNS):
-            for count in counts:
+            for (count, name), turns in loads.items():
+                address, process = servers[name]
                 used = processor_seconds(process.pid)
                 found = asyncio.run(load(address, texts, count, seconds / TURNS))
                 each = (processor_seconds(process.pid) - used) / max(found.requests, 1)
-                loads[count].append(replace(found, processor=each))
-    fewest = [found.rate for found in loads[counts[0]]]
-    ratios = {count: np.median([a.rate / b for a, b in zip(loads[count], fewest, strict=True)]) for count in counts}
-    for count in counts:
-        print(f"{_together(loads[count])}   {ratios[count]:.2f} of {counts[0]}", flush=True)
-    failed = sum(found.failures for turns in loads.values() for found in turns)
-    met = all(ratio >= CROWDED for ratio in ratios.values()) and not failed
-    print(f"bar           {CROWDED} of {counts[0]} clients, none refused: {'met' if met else 'missed'}")
+                turns.append(replace(found, processor=each))
+    rows = list[dict[str, object]]()
+    for (count, name), turns in loads.items():
+        other = loads[count, "before"] if before else loads[counts[0], "now"]
+        ratio = float(np.median([a.rate / b.rate for a, b in zip(turns, other, strict=True)]))
+        rates, whole = [found.rate for found in turns], _together(turns)
+        median = {"answers": float(np.median(rates)), "least": min(rates), "most": max(rates), "ratio": ratio}
+        counted = {"clients": count, "us": whole.processor * 1e6, "failed": whole.failures}
+        rows.append({"version": name, **counted, **median})
+        print(f"{name:7}{whole}   {ratio:.2f} of {'before' if before else counts[0]}", flush=True)
+    least = LEVEL if before else CROWDED
+    met = all(row["ratio"] >= least and not row["failed"] for row in rows if row["version"] == "now")  # type: ignore[operator]
+    print(f"bar           {least} of {before or f'{counts[0]} clients'}, none refused: {'met' if met else 'missed'}")
+    write(rows)
     return met
+
+
+def write(rows: list[dict[str, object]]) -> None:
+    """Leaves the figures where `record.py` finds them."""
+    if out := os.environ.get("OUT"):
+        (Path(out) / "serving.json").write_text(json.dumps(rows, indent=1))
 
 
 def _together(loads: list[Load]) -> Load:
@@ -277,11 +299,14 @@ def withstand(path: Path, count: int) -> bool:
     words = tuple(kb.resolver.write(Role.CONCEPT, iri) for iri in islice(kb.facts.vocabulary.concepts, 5))
     words += tuple(kb.resolver.write(Role.RELATION, iri) for iri in islice(kb.facts.vocabulary.relations, 5))
     text = questions(kb, 1)[0]
-    failures, held, sizes = 0, 0, list[float]()
+    failures, held, sizes, statuses = 0, 0, list[float](), Counter[str]()
     with tempfile.TemporaryFile("w+") as log, server(path, log=log) as (address, _):
         for lot in range(10):
             outcome = asyncio.run(launch(address, attacks(count // 10, seed=lot, words=words), together=48))
             failures += outcome.failures()
+            for (_, status), number in outcome.statuses.items():
+                statuses[f"status {status}"] += number
+            statuses["closed"] += sum(outcome.closed.values())
             began = time.perf_counter()
             held += urlopen(f"{address}/api/answer?query={quote(text)}").status == 200
             taken = (time.perf_counter() - began) * 1_000
@@ -295,14 +320,16 @@ def withstand(path: Path, count: int) -> bool:
     print(
         f"{failures} mistakes of the server, {tracebacks} tracebacks; {held} of 10 honest questions; memory {verdict}"
     )
+    memory = {"mb_after_2": sizes[1], "mb_at_end": sizes[-1]}
+    write([{"sent": count, "mistakes": failures, "tracebacks": tracebacks, "honest": held, **memory, **statuses}])
     return failures == 0 == tracebacks and held == 10 and flat
 
 
 def resident(address: str) -> float:
     """The server's memory in megabytes, as it says itself."""
     text = urlopen(f"{address}/metrics").read().decode()
-    found = re.search(r"^process_resident_memory_bytes (\d+)", text, re.MULTILINE)
-    return int(found[1]) / 1e6 if found else 0.0
+    found = re.search(r"^process_resident_memory_bytes (\S+)", text, re.MULTILINE)
+    return float(found[1]) / 1e6 if found else 0.0
 
 
 def main() -> None:
@@ -313,6 +340,7 @@ def main() -> None:
     )
     parser.add_argument("--loading", action="store_true", help="measure loading instead")
     parser.add_argument("--clients", help="numbers of clients to compare instead, such as 64,200")
+    parser.add_argument("--before", type=Path, metavar="SRC", help="with --clients: another version's folder src")
     parser.add_argument("--hostile", type=int, metavar="COUNT", help="send so many hostile requests instead")
     chosen = parser.parse_args()
     if (
@@ -322,7 +350,8 @@ def main() -> None:
     if chosen.loading:
         passed = measure_loading(chosen.path)
     elif chosen.clients:
-        passed = crowd(chosen.path, [int(count) for count in chosen.clients.split(",")], chosen.seconds)
+        counts = [int(count) for count in chosen.clients.split(",")]
+        passed = crowd(chosen.path, counts, chosen.seconds, chosen.before)
     elif chosen.hostile:
         passed = withstand(chosen.path, chosen.hostile)
     else:

@@ -10,7 +10,11 @@ the ten best predictions of every question about a new entity (docs/evaluation.m
 update with 1,000 new entities, as a share of training. Last, one in a hundred facts of that graph is left out of
 training and added by an update, and the same assertions are asked for again.
 
-Results: a table, and $OUT/updating.json.
+With `--shares 0.1,0.2,0.4` the question is how many entities may be folded in before training again pays: the store
+after the update is always the same, half of the facts of a tenth of the entities are asked for, and that tenth and ever
+more others are held out of training with all their facts, and folded in.
+
+Results: a table, and $OUT/updating.json, the rows of a record.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +59,13 @@ from tarbox.training.updating import update
 HELD_OUT: Final = 0.1
 ADDED: Final = 0.01
 COSTED: Final = 1000
+NAMES: Final = {
+    "scratch": "training again",
+    "updated": "update: 10% new entities",
+    "updated_1%": "update: 1% new facts",
+    "neighbours": "what the nearest neighbours have",
+    "counting": "counting",
+}
 BARS: Final = {"ratio": 0.85, "ece": 0.07, "cost": 0.05, "ratio_1%": 0.97}
 _AT_ONCE: Final = 64
 Scoring = Callable[[Ids], NDArray[np.float64]]
@@ -88,6 +99,14 @@ class Protocol:
         chosen = random.permutation(np.flatnonzero(later))[:asked]
         table = np.stack([facts.heads[chosen], facts.relations[chosen], facts.tails[chosen]], axis=1)
         return cls(facts, given, base, new, table)
+
+    def older(self, share: float, seed: int) -> Facts:
+        """What is given without this share of the entities, the new ones among them."""
+        random = np.random.default_rng([seed, 1])
+        left = ~self.new
+        others = random.permutation(np.flatnonzero(left))[: max(round(share * len(left)) - int(self.new.sum()), 0)]
+        left[others] = False
+        return keep_entities(self.given, left)
 
     def some(self, count: int) -> Facts:
         """What is given of so many of the new entities, and of no other."""
@@ -181,58 +200,96 @@ def most_connected(facts: Facts, count: int) -> Facts:
     return keep_entities(facts, keep)
 
 
+@dataclass(frozen=True)
+class Workshop:
+    """Where the stores and runs of one knowledge base are, and how runs are trained."""
+
+    place: Path
+    settings: Sequence[str]
+    seed: int
+
+    def write(self, stores: Mapping[str, Facts]) -> None:
+        for name, facts in stores.items():
+            write_store(self.place / name, facts)
+
+    def train(self, name: str) -> float:
+        """A run on the store of that name, unless it is there; the processor time it took."""
+        run = self.place / f"run-{name}"
+        spent = run.with_suffix(".seconds")
+        if not spent.exists():
+            shutil.rmtree(run, ignore_errors=True)
+            command = [sys.executable, __file__, str(self.place / name), "--worker", str(run), f"--seed={self.seed}"]
+            subprocess.run([*command, *(f"--set={text}" for text in self.settings)], check=True)
+        return float(spent.read_text())
+
+    def updated(self, run: str, store: str) -> tuple[Credo, float, dict[str, Any]]:
+        """(the model of a run that follows a store, the processor time of that, what run.json says of it)"""
+        place = self.place / f"{run}-{store}"
+        shutil.rmtree(place, ignore_errors=True)
+        began = time.process_time()
+        told = update(self.place / f"run-{run}", self.place / store, place)
+        spent = time.process_time() - began
+        assert told is not None
+        told["held_out_mrr"] = open_run(place).description["held_out_mrr"]
+        return self.model(place), spent, told
+
+    def model(self, run: Path) -> Credo:
+        found = open_run(run).scorer()
+        assert isinstance(found, Credo)
+        return found
+
+
 def measure(kb: Path, given: argparse.Namespace) -> dict[str, Any]:
-    settings, seed, keep = given.settings, given.seed, given.keep
-    protocol = Protocol.of(most_connected(open_store(kb).facts, given.entities), given.asked, seed)
+    protocol = Protocol.of(most_connected(open_store(kb).facts, given.entities), given.asked, given.seed)
     found: dict[str, Any] = {"kb": kb.name, "new": int(protocol.new.sum()), "asked": len(protocol.asked)}
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) if keep is None else keep / kb.name
-        few = protocol.given.with_assertions(np.random.default_rng(seed).random(len(protocol.given.heads)) >= ADDED)
-        stores = {
-            "given": protocol.given,
-            "base": keep_entities(protocol.base, ~protocol.new),
-            "some": protocol.some(COSTED),
-            "few": few,
-        }
-        for name, facts in stores.items():
-            write_store(place / name, facts)
+        place = Path(folder) if given.keep is None else given.keep / kb.name
+        shop = Workshop(place, given.settings, given.seed)
+        if given.shares:
+            return found | measure_shares(shop, protocol, [float(share) for share in given.shares.split(",")])
+        return found | measure_update(shop, protocol, given)
 
-        def train(name: str) -> float:
-            run = place / f"run-{name}"
-            spent = run.with_suffix(".seconds")
-            if not spent.exists():
-                shutil.rmtree(run, ignore_errors=True)
-                command = [sys.executable, __file__, str(place / name), "--worker", str(run), f"--seed={seed}"]
-                subprocess.run([*command, *(f"--set={text}" for text in settings)], check=True)
-            return float(spent.read_text())
 
-        def updated(run: str, store: str) -> tuple[Credo, float]:
-            shutil.rmtree(place / f"{run}-{store}", ignore_errors=True)
-            began = time.process_time()
-            update(place / f"run-{run}", place / store, place / f"{run}-{store}")
-            spent = time.process_time() - began
-            model = open_run(place / f"{run}-{store}").scorer()
-            assert isinstance(model, Credo)
-            return model, spent
+def measure_update(shop: Workshop, protocol: Protocol, given: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    few = protocol.given.with_assertions(np.random.default_rng(shop.seed).random(len(protocol.given.heads)) >= ADDED)
+    base, some = keep_entities(protocol.base, ~protocol.new), protocol.some(COSTED)
+    shop.write({"given": protocol.given, "base": base, "some": some, "few": few})
+    with ThreadPoolExecutor(given.jobs) as pool:
+        found["training"], *_ = pool.map(shop.train, ("given", "base", *["few"] * given.facts))
+    scratch = shop.model(shop.place / "run-given")
+    found["predictor_bytes"] = (shop.place / "run-given" / "predictor.safetensors").stat().st_size
+    found["scratch"] = reciprocal_ranks(by_model(scratch), protocol) | calibration_error(scratch, protocol)
+    model, found["updating"], told = shop.updated("base", "given")
+    found["updated"] = reciprocal_ranks(by_model(model), protocol) | calibration_error(model, protocol)
+    found["counting"] = reciprocal_ranks(by_model(Counting.from_facts(protocol.given)), protocol)
+    found["neighbours"] = reciprocal_ranks(by_neighbours(protocol.given), protocol)
+    found["updates"] = [told]
+    found["ratio"] = found["updated"]["mrr"] / found["scratch"]["mrr"]
+    found["ece"] = found["updated"]["ece"]
+    found["cost"] = shop.updated("base", "some")[1] / found["training"]
+    if given.facts:
+        model, found["updating_1%"], _ = shop.updated("few", "given")
+        found["updated_1%"] = reciprocal_ranks(by_model(model), protocol)
+        found["ratio_1%"] = found["updated_1%"]["mrr"] / found["scratch"]["mrr"]
+    return found
 
-        with ThreadPoolExecutor(given.jobs) as pool:
-            found["training"], *_ = pool.map(train, ("given", "base", *["few"] * given.facts))
-        scratch = open_run(place / "run-given").scorer()
-        assert isinstance(scratch, Credo)
-        found["predictor_bytes"] = (place / "run-given" / "predictor.safetensors").stat().st_size
-        found["scratch"] = reciprocal_ranks(by_model(scratch), protocol) | calibration_error(scratch, protocol)
-        model, found["updating"] = updated("base", "given")
-        found["updated"] = reciprocal_ranks(by_model(model), protocol) | calibration_error(model, protocol)
-        found["counting"] = reciprocal_ranks(by_model(Counting.from_facts(protocol.given)), protocol)
-        found["neighbours"] = reciprocal_ranks(by_neighbours(protocol.given), protocol)
-        found["updates"] = json.loads((place / "base-given" / "run.json").read_bytes())["updates"]
-        found["ratio"] = found["updated"]["mrr"] / found["scratch"]["mrr"]
-        found["ece"] = found["updated"]["ece"]
-        found["cost"] = updated("base", "some")[1] / found["training"]
-        if given.facts:
-            model, found["updating_1%"] = updated("few", "given")
-            found["updated_1%"] = reciprocal_ranks(by_model(model), protocol)
-            found["ratio_1%"] = found["updated_1%"]["mrr"] / found["scratch"]["mrr"]
+
+def measure_shares(shop: Workshop, protocol: Protocol, shares: Sequence[float]) -> dict[str, Any]:
+    """By the share of entities folded in: the MRR, its ratio to that of training again, and what `tarbox info` goes by:
+    the MRR of added facts before they were known as a share of that of facts held out of training."""
+    shop.write({"given": protocol.given})
+    found: dict[str, Any] = {"training": shop.train("given")}
+    found["scratch"] = reciprocal_ranks(by_model(shop.model(shop.place / "run-given")), protocol)
+    for share in shares:
+        name = f"without-{share:g}"
+        shop.write({name: protocol.older(share, shop.seed)})
+        shop.train(name)
+        model, spent, told = shop.updated(name, "given")
+        ranks = reciprocal_ranks(by_model(model), protocol)
+        ratios = {f"{key} ratio": ranks[key] / found["scratch"][key] for key in ("mrr", "of new", "to new")}
+        told_ratio = told["mrr"] / told["held_out_mrr"]
+        found[f"folded {share:g}"] = ranks | ratios | {"told": told_ratio, "seconds": spent}
     return found
 
 
@@ -244,15 +301,28 @@ def work(store: Path, given: argparse.Namespace) -> None:
     given.worker.with_suffix(".seconds").write_text(str(time.process_time() - began))
 
 
+def rows_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a record has (benchmarks/record.py): labels and figures in flat rows."""
+    name = found["kb"].removeprefix("kb-")
+    shares = {key: f"{float(key.split()[1]):.0%} folded in" for key in found if key.startswith("folded ")}
+    for key, system in (NAMES | shares).items():
+        if key in found:
+            figures = {figure.replace(" ", "_"): round(number, 4) for figure, number in found[key].items()}
+            yield {"set": name, "system": system, "answers": f"{name}: {system}", **figures}
+    ratios = {"entities": "ratio", "facts": "ratio_1%", "cost": "cost", "training_seconds": "training"}
+    yield {"set": name, "part": "ratios", **{key: round(found[own], 4) for key, own in ratios.items() if own in found}}
+
+
 def show(found: Sequence[dict[str, Any]]) -> None:
-    rows = ("scratch", "updated", "updated_1%", "neighbours", "counting")
     print(f"{'':16}{'':14}{'MRR':>7}{'of new':>9}{'to new':>9}{'ECE':>8}")
     for each in found:
+        rows = [*NAMES, *(name for name in each if name.startswith("folded "))]
         for name, part in ((name, each[name]) for name in rows if name in each):
             print(
                 f"{each['kb']:16}{name:14}"
                 + "".join(f"{100 * part[key]:{7 if key == 'mrr' else 9}.1f}" for key in ("mrr", "of new", "to new"))
                 + (f"{part['ece']:8.3f}" if "ece" in part else "")
+                + (f"  of training again {part['mrr ratio']:.3f}, told {part['told']:.3f}" if "told" in part else "")
             )
         print(
             f"{each['kb']:16}"
@@ -275,6 +345,7 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, help="a folder for stores and runs; runs that are there are not trained again"
     )
+    parser.add_argument("--shares", help="shares of the entities to fold in, with commas between; instead of the rest")
     parser.add_argument("--no-facts", action="store_false", dest="facts", help="without the new facts of old entities")
     parser.add_argument("--jobs", type=int, default=1, help="how many of the three trainings of a store at a time")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
@@ -286,7 +357,8 @@ def main() -> None:
     for kb in given.stores:
         found.append(measure(kb, given))
         print(json.dumps(found[-1]), flush=True)
-    (Path(os.environ.get("OUT", ".")) / "updating.json").write_text(json.dumps(found, indent=1))
+    rows = [row for each in found for row in rows_of(each)]
+    (Path(os.environ.get("OUT", ".")) / "updating.json").write_text(json.dumps(rows, indent=1))
     show(found)
 
 

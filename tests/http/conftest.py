@@ -75,18 +75,18 @@ def serve(answerer: Answerer) -> Serve:
     @contextmanager
     def serving(settings: ServerSettings | None = None, by: Answerer | None = None) -> Iterator[str]:
         chosen = settings or ServerSettings(port=0)
-        server = Server(create_app(by or answerer, chosen), chosen)
         listener = bind("127.0.0.1", 0)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = Server(create_app(by or answerer, chosen), listener)
+        thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield address
         server.should_exit = True
         thread.join(10)
         assert not thread.is_alive()
-        listener.close()
 
     return serving
 

@@ -219,6 +219,14 @@ def test_the_classes_around_an_expression(client: httpx.Client) -> None:
     assert [each["label"] for each in content["superclasses"]] == ["Agent", "Person"]
     assert [each["label"] for each in content["direct_superclasses"]] == ["Person"]
     assert len(content["instances"]) == min(2, content["instance_count"])
+    whole = client.get("/api/concept", params={"expression": "owl:Thing"}).json()
+    assert whole["class_counts"]["subclasses"] == len(whole["subclasses"]) > 12
+    pages = [client.get("/api/concept", params={"expression": "owl:Thing", "limit": 5, "offset": n}).json()
+             for n in range(0, 100, 5)]  # fmt: skip
+    for key, number in whole["class_counts"].items():
+        assert [each for page in pages for each in page[key]] == whole[key]
+        assert {len(page[key]) for page in pages} <= set(range(6))
+        assert {page["class_counts"][key] for page in pages} == {number}
     wrong = client.get("/api/concept", params={"expression": "Persn"})
     assert wrong.status_code == 400
     assert "Person" in str(wrong.json())
@@ -233,7 +241,7 @@ def test_health_and_metrics(client: httpx.Client) -> None:
     assert re.search(r"tarbox_batch_size_count \d+", reply.text)
     assert "process_resident_memory_bytes" in reply.text
     counts = [
-        int(n) for n in re.findall(r'tarbox_request_seconds_bucket\{route="/health",le="[^"]+"\} (\d+)', reply.text)
+        int(n) for n in re.findall(r'tarbox_request_seconds_bucket\{le="[^"]+",route="/health"\} (\d+)', reply.text)
     ]
     assert counts == sorted(counts)
     assert counts[-1] > 0

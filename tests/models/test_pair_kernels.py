@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tarbox.models import pairs
-from tarbox.models.pairs import TERMS
+from tarbox.models.pairs import TERMS, WIDE
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = [
@@ -27,16 +27,16 @@ def test_sums_and_their_gradients(kind: str, rows: int, batch: int, dimension: i
 
     torch.manual_seed(0)
     first, table = torch.randn(batch, dimension, device=DEVICE), torch.randn(rows, dimension, device=DEVICE)
-    second = torch.rand(batch, dimension, device=DEVICE) if kind == "box" else first
+    second = torch.rand(batch, dimension, device=DEVICE) if kind in WIDE else first
     chosen, grad = torch.randint(rows, (batch, each), device=DEVICE), torch.randn(batch, each, device=DEVICE)
     given = Pairs(kind, (first, second), table, chosen, 0.3)
     precise = [part.double().requires_grad_() for part in (first, second, table)]
-    parts = [part[:, None] for part in (precise[:2] if kind == "box" else precise[:1])]
+    parts = [part[:, None] for part in (precise[:2] if kind in WIDE else precise[:1])]
     wanted = TERMS[kind](precise[2][chosen], parts, 0.3).sum(-1)
     torch.testing.assert_close(pair_sums(given).double(), wanted.detach(), rtol=1e-5, atol=1e-4)
     wanted.backward(grad.double())
     (by_first, by_second), by_table = pair_gradients(given, grad)
-    found = {"first": by_first, "table": by_table} | ({"second": by_second} if kind == "box" else {})
+    found = {"first": by_first, "table": by_table} | ({"second": by_second} if kind in WIDE else {})
     for name, part in zip(("first", "second", "table"), precise, strict=True):
         if name in found:
             torch.testing.assert_close(found[name].double(), part.grad, rtol=1e-4, atol=1e-4, msg=name)
@@ -50,12 +50,13 @@ def test_models_learn_by_the_kernels_as_by_torch(monkeypatch: pytest.MonkeyPatch
         "l1": lambda: pairs.l1_pairs(query, table, chosen),
         "dot": lambda: pairs.dot_pairs(query, table, chosen),
         "box": lambda: pairs.box_pairs((query, width), table, chosen, 0.1),
+        "cone": lambda: pairs.cone_pairs((query, width), table, chosen, 0.1),
     }
     for kind, call in calls.items():
         found = []
         for fused in (False, True):
             monkeypatch.setattr(pairs, "runs_triton", lambda *_, fused=fused: fused)
-            learnt = (query, width, table) if kind == "box" else (query, table)
+            learnt = (query, width, table) if kind in WIDE else (query, table)
             sums = call()
             found.append([sums.detach(), *torch.autograd.grad(sums, learnt, grad)])
         for wanted, own in zip(*found, strict=True):

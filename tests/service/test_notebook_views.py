@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import polars
 import pyarrow as pa
 import pytest
 from conftest import NS
@@ -118,6 +119,19 @@ def test_what_has_no_reasons_is_told(kb: KnowledgeBase) -> None:
 def test_answers_are_arrow(kb: KnowledgeBase) -> None:
     answers = kb.answer(QUESTION)
     assert pa.table(answers).equals(answers.to_arrow())
+    assert not any(column.null_count == len(column) for column in answers.to_arrow().columns)
+    assert set(kb.describe_set(["MIT", "Toronto"]).to_arrow().column_names) > set(answers.to_arrow().column_names)
+
+
+def test_polars_reads_answers_and_facts(kb: KnowledgeBase) -> None:
+    answers = kb.answer(QUESTION)
+    frame = polars.DataFrame(answers)
+    assert frame.rows(named=True) == answers.to_arrow().to_pylist()
+    assert frame.filter(polars.col("level") == "entity")["label"].to_list() == [each.label for each in answers.entities]
+    for table in kb.to_arrow().values():
+        read = polars.from_arrow(table)
+        assert isinstance(read, polars.DataFrame)
+        assert read.rows(named=True) == table.to_pylist()
 
 
 def test_a_graph_of_all_facts(kb: KnowledgeBase) -> None:

@@ -161,6 +161,8 @@ def test_the_training_of_an_updated_run_cannot_go_on(updated: SavedRun, run: Pat
         before = {file: file.stat().st_mtime_ns for file in place.rglob("*")}
         with pytest.raises(ConfigError, match="was updated: its training cannot go on"):
             resume(place, changes)
+        told = CliRunner().invoke(app, ["train", "--resume", "-o", str(place)])
+        assert (told.exit_code, type(told.exception)) == (1, ConfigError)  # one line on the screen
         assert {file: file.stat().st_mtime_ns for file in place.rglob("*")} == before
 
 

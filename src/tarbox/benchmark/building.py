@@ -79,10 +79,13 @@ def sample_training_queries(facts: Facts, seed: int) -> QueryTable | None:
 
     None where there are no assertions to ask about. The same facts and seed give the same queries.
     """
-    if not len(facts.heads):
-        return None
     wanted = BenchmarkOptions().counts[SPLITS.index("train")]
     options = BenchmarkOptions(counts=(wanted, 0, 0), seed=seed, workers=os.cpu_count() or 1)
+    return training_table(facts, options) if len(facts.heads) else None
+
+
+def training_table(facts: Facts, options: BenchmarkOptions) -> QueryTable:
+    """The training queries that the options want of a whole graph."""
     index = Index.of(facts)
     never = np.zeros(len(facts.vocabulary.concepts), np.bool_)
     never[index.descriptions.top_concepts()] = True

@@ -46,8 +46,8 @@ def _command(what: str, help: str) -> Callable[..., None]:
         strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
     ) -> None:
         from tarbox.kb.build import BuildOptions
+        from tarbox.kb.preparation.staging import parse_memory
         from tarbox.kb.readers.tables import parse_columns
-        from tarbox.kb.staging import parse_memory
 
         room = parse_memory(memory) if memory else None
         named = parse_columns(columns) if columns else {}

@@ -31,6 +31,13 @@ class KgxFiles(Enum):
     JSONL = "jsonl"
 
 
+class EngineName(Enum):
+    """What prepares the tables of a store."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+
 class Literals(Enum):
     """What becomes of values such as dates and numbers."""
 
@@ -77,18 +84,22 @@ def build_kb(
         ),
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
+    engine: Annotated[EngineName, typer.Option(help="What prepares the tables.")] = EngineName.DUCKDB,
+    remote: Annotated[str | None, typer.Option(help="With spark: its Spark Connect server, sc://HOST:PORT.")] = None,
 ) -> None:
     """Build a knowledge base from files."""
     from tarbox.cli.workflow import build_options, find_preset
     from tarbox.kb.attributes import evidence_codes
     from tarbox.kb.build import build
+    from tarbox.kb.preparation.staging import parse_memory
     from tarbox.kb.readers.tables import parse_columns
     from tarbox.kb.sources import find_sources
-    from tarbox.kb.staging import parse_memory
 
     chosen = find_preset(preset) if preset else None
     if bool(sources) == bool(chosen):
         raise ConfigError("give SOURCE files to `kb build`, or a --preset; not both, not neither.")
+    if (engine is EngineName.SPARK) != (remote is not None):
+        raise ConfigError("--engine spark and its address, --remote sc://HOST:PORT, go together: give both or neither.")
     found, passed = (chosen.sources(raw), []) if chosen else find_sources(sources or [], format)
     given: dict[str, Any] = {
         "language": language,
@@ -100,6 +111,7 @@ def build_kb(
         "base": base,
         "memory": parse_memory(memory) if memory else None,
         "columns": parse_columns(columns) if columns is not None else None,
+        "remote": remote,
         "keep_literals": literals and literals is Literals.KEEP,
         "min_degree": min_degree,
         "annotations": annotation or None,

@@ -109,7 +109,7 @@ def run(source: Path, settings: ServerSettings) -> None:
             from tarbox.http.worker import Server
             from tarbox.service.answering import open_answerer
 
-            server = Server(create_app(answerer := open_answerer(source), settings), settings)
+            server = Server(create_app(answerer := open_answerer(source), settings), listener)
             report(answerer.kb.title)
             with suppress(KeyboardInterrupt):
-                server.run(sockets=[listener])
+                server.run()

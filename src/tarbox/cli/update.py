@@ -77,6 +77,7 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         return
     yield f"updates {len(updates)}, the last at {updates[-1]['at']}; {told['folded_in']:.1%} of the entities folded in"
     if updates[-1]["mrr"] is not None and told["held_out_mrr"] is not None:
-        measured, own = updates[-1]["mrr"], told["held_out_mrr"]
-        yield f"MRR     {100 * measured:.1f} of facts before they were added; {100 * own:.1f} of those held out"
+        last, own = updates[-1], told["held_out_mrr"]
+        ranked = f"{100 * last['mrr']:.1f} of facts before they were added ({last['measured']} ranked)"
+        yield f"MRR     {ranked}; {100 * own:.1f} of those held out"
     yield f"verdict {told['train_again'] or 'good enough'}"

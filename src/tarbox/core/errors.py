@@ -8,7 +8,8 @@
     ├── StoreError               a store cannot be opened or written
     │   ├── StoreMissing         there is none at this path
     │   ├── StoreDamaged         a file of it is not what was written
-    │   └── StoreVersion         another version of tarbox wrote it
+    │   ├── StoreVersion         another version of tarbox wrote it
+    │   └── EngineFailed         what prepares it on other machines gave up
     ├── NameLookupError          a name in a query or on the command line
     │   ├── UnknownName          nothing is called that
     │   │   └── UnknownAttribute     after the dot of `kb.Name`
@@ -62,6 +63,10 @@ class StoreDamaged(StoreError):
 
 class StoreVersion(StoreError):
     """The store has a format version that this tarbox does not read."""
+
+
+class EngineFailed(StoreError):
+    """What prepares a store on other machines cannot be reached, or gave up; nothing was built."""
 
 
 class NameLookupError(TarboxError):

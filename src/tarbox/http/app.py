@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import mimetypes
-import re
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -16,18 +15,16 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
-from tarbox.core.errors import TarboxError
 from tarbox.http.guard import Guard
 from tarbox.http.metrics import Metrics
-from tarbox.http.problems import PROBLEM_KINDS, ProblemReply, problem_of
-from tarbox.http.routes import add_routes, short_way
+from tarbox.http.problems import PROBLEM_KINDS, ProblemReply
+from tarbox.http.routes import add_routes
 from tarbox.http.settings import ServerSettings
-from tarbox.query.algebra import Entity
-from tarbox.query.drawing import draw
+from tarbox.http.supervisor import Board
+from tarbox.query.drawing import STYLE
 from tarbox.service.answering import Answerer, warm_up
 from tarbox.service.dispatcher import Dispatcher
 from tarbox.service.sparql_engine import EngineLimits
@@ -52,29 +49,25 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
     """The whole application over one answerer, warmed up and ready to be served."""
     settings = settings or ServerSettings()
     warm_up(answerer)
-    bounds, metrics = settings.bounds, metrics or Metrics()
+    bounds = settings.bounds
+    metrics = metrics or Metrics(Board(-1, 1, bounds.connections))
     limits = EngineLimits(bounds.seconds, bounds.memory, bounds.result)
-    dispatcher = Dispatcher(answerer, limits, (bounds.query, bounds.sparql), metrics.note_batch)
-
-    async def on_error(_: Request, error: Exception) -> Response:
-        return problem_of(error, answerer.kb.title) if isinstance(error, TarboxError) else _problem_of_request(error)
-
+    dispatcher = Dispatcher(answerer, limits, (bounds.query, bounds.sparql), metrics.batches.observe)
     app = FastAPI(
         title="tarbox",
         version=__version__,
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
-        exception_handlers=dict.fromkeys((TarboxError, RequestValidationError, HTTPException), on_error),
+        exception_handlers=dict.fromkeys((RequestValidationError, HTTPException), _refuse),
     )
     add_routes(app, dispatcher, settings, metrics)
     app.router.routes.extend(page_routes())
     app.openapi = partial(_describe, app.openapi, settings.api_key is not None)  # type: ignore[method-assign]
-    headers = security_headers(bool(settings.origins))
-    return Guard(short_way(app, dispatcher), settings, (dispatcher, metrics), partial(_allow, app), headers)
+    return Guard(app, settings, (dispatcher, metrics), security_headers(bool(settings.origins)))
 
 
-def _problem_of_request(error: Exception) -> Response:
+async def _refuse(_: Request, error: Exception) -> Response:
     """What the framework finds wrong with a request."""
     if isinstance(error, HTTPException):
         kind = _BY_STATUS.get(error.status_code, "parameter" if error.status_code < 500 else "internal")
@@ -86,15 +79,6 @@ def _problem_of_request(error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [(".".join(map(str, each["loc"][1:])) or each["loc"][0], each["msg"]) for each in error.errors()[:5]]
     return ProblemReply("parameter", "; ".join(f"{where}: {what}" for where, what in faults))
-
-
-def _allow(app: FastAPI, scope: Scope) -> str:
-    """The methods of all routes for an address; empty where there is none."""
-    matching = [each for each in app.routes if each.matches(scope)[0] is not Match.NONE]
-    found = {method for each in matching for method in getattr(each, "methods", None) or ()}
-    found |= {"GET", "POST"} if scope["path"] == "*" else set()
-    found |= {"HEAD"} if "GET" in found else set()
-    return ", ".join(sorted(found | {"OPTIONS"})) if found else ""
 
 
 def _describe(original: Any, with_key: bool) -> dict[str, Any]:
@@ -125,8 +109,7 @@ def page_routes() -> list[BaseRoute]:
 def security_headers(cross_origin: bool) -> dict[bytes, bytes]:
     """The headers of every reply; `cross_origin` where pages of other sites may read replies. Everything comes from
     this server only; the one style sheet inside a page is that of drawn queries, by its hash."""
-    found = re.search("<style>(.*?)</style>", draw(Entity("x"), lambda _, name: name), re.DOTALL)
-    style = base64.b64encode(hashlib.sha256((found[1] if found else "").encode()).digest()).decode()
+    style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     return {
         b"content-security-policy": (
             f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' data:; "

@@ -1,19 +1,22 @@
-"""Counts and times in Prometheus' text format, written by hand: a few figures need no library.
+"""Counts and times of all workers together, for Prometheus (ADR 69).
 
-Each worker counts for itself, and writes what it has to a file of its own every second; whichever is asked adds up all.
-A worker that takes the place of another goes on from its counts.
+Each worker counts into files that are named after its row on the board: one that takes the place of another goes on
+from its counts, and whichever is asked adds up all. What is true of this moment alone is on the board.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-from collections import Counter
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest, values
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from prometheus_client.values import MultiProcessValue
 
 from tarbox.http.supervisor import LOST, Board
 from tarbox.service.places import Places
@@ -21,134 +24,81 @@ from tarbox.version import __version__
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
-_FAMILIES: Final = {
-    "tarbox_build_info": ("gauge", "The version that runs."),
-    "tarbox_worker_up": ("gauge", "Whether each worker serves."),
-    "tarbox_worker_connections": ("gauge", "Open connections of each worker."),
-    "tarbox_worker_requests_total": ("counter", "Requests answered by each worker."),
-    "tarbox_workers_lost_total": ("counter", "Workers that were replaced, by reason."),
-    "tarbox_requests_in_flight": ("gauge", "Requests that are worked on."),
-    "tarbox_requests_waiting": ("gauge", "Requests that wait for a place."),
-    "tarbox_requests_total": ("counter", "Requests answered, by route and status."),
-    "tarbox_refusals_total": ("counter", "Problems replied, by kind."),
-    "tarbox_request_seconds": ("histogram", "Time from request to reply, by route."),
-    "tarbox_batch_size": ("histogram", "Questions answered in one call."),
-    "process_resident_memory_bytes": ("gauge", "Memory that the server holds."),
-}
 
 
 @final
-class Metrics:
-    """What a worker counts, and what all of them have; every method may be called from any thread. `places` are those
-    of requests that are worked on.
+class Metrics(Collector):
+    """What the worker of a `row` counts, and what all on the board have. `places` are those of requests that are worked
+    on.
 
-    >>> metrics = Metrics()
+    >>> metrics = Metrics(Board(-1, 1, 10))
     >>> metrics.note_request("/health", 200, 0.002)
-    >>> 'tarbox_requests_total{route="/health",status="200"} 1' in metrics.render()
+    >>> 'tarbox_requests_total{route="/health",status="200"} 1.0' in metrics.render()
     True
     """
 
-    def __init__(self, folder: Path | None = None, board: Board | None = None, row: int = 0) -> None:
-        self._folder, self._row, self._board = folder, row, board
-        self._workers = board.workers if board else 1
-        self._lock = threading.Lock()
-        self._counts = Counter(_read(folder / f"{row}.json", is_up=False) if folder else {})
-        self.places: Places | None = None
+    def __init__(self, board: Board, row: int = 0) -> None:
+        self.board, self.row, self.places = board, row, Places(1, 0, 0)
+        if board.is_shared:
+            values.ValueClass = MultiProcessValue(lambda: row)  # type: ignore[no-untyped-call]
+        own = CollectorRegistry()
+        counter, times = partial(Counter, registry=own), partial(Histogram, registry=own, buckets=_SECONDS)
+        by_worker = counter("tarbox_worker_requests", "Requests answered by each worker.", ["worker"])
+        self._answered = by_worker.labels(row % self.board.workers)
+        self._requests = counter("tarbox_requests", "Requests answered, by route and status.", ["route", "status"])
+        self.refusals = counter("tarbox_refusals", "Problems replied, by kind.", ["kind"])
+        self._seconds = times("tarbox_request_seconds", "Time from request to reply, by route.", ["route"])
+        self.batches = times("tarbox_batch_size", "Questions answered in one call.", buckets=_SIZES)
+        self._registry = CollectorRegistry() if board.is_shared else own
+        if board.is_shared:
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+        self._registry.register(self)
 
     def note_request(self, route: str, status: int, seconds: float) -> None:
         """`route` is a pattern of the server's own, so that clients cannot make up new ones."""
-        by_worker = f'tarbox_worker_requests_total{{worker="{self._row % self._workers}"}}'
-        by_status = f'tarbox_requests_total{{route="{route}",status="{status}"}}'
-        self._add({by_worker: 1, by_status: 1} | _observed("tarbox_request_seconds", route, _SECONDS, seconds))
+        self._answered.inc()
+        self._requests.labels(route, status).inc()
+        self._seconds.labels(route).observe(seconds)
 
-    def note_refusal(self, kind: str) -> None:
-        self._add({f'tarbox_refusals_total{{kind="{kind}"}}': 1})
-
-    def note_batch(self, size: int) -> None:
-        self._add(_observed("tarbox_batch_size", "", _SIZES, size))
-
-    def _add(self, counts: dict[str, Any]) -> None:
-        with self._lock:
-            for key, more in counts.items():
-                self._counts[key] += more
-
-    def workers(self) -> tuple[int, int]:
-        """How many workers serve, and how many there should be."""
-        return min(len(self._ready()), self._workers), self._workers
-
-    def _ready(self) -> list[int]:
-        return self._board.ready() if self._board else [self._row]
-
-    def save(self) -> None:
-        """Writes what this worker has counted where the others find it."""
-        if self._folder:
-            with suppress(OSError):
-                scratch = self._folder / f".{self._row}.json"  # nobody ever reads a part
-                scratch.write_text(json.dumps(self._samples()))
-                scratch.replace(self._folder / f"{self._row}.json")
+    def note_moment(self) -> None:
+        """Shows on the board how many requests are worked on, how many wait, and what this process holds."""
+        board, row = self.board, self.row
+        board.taken[row], board.waiting[row], board.pages[row] = self.places.taken, self.places.waiting, _pages("self")
 
     def render(self) -> str:
-        """The text that Prometheus reads: the samples of all workers together."""
-        ready, found = self._ready(), self._samples()
-        for file in self._folder.glob("[!.]*.json") if self._folder else ():
-            if file.stem != str(self._row):
-                found.update(_read(file, int(file.stem) in ready))
-        if self._board:
-            found["process_resident_memory_bytes"] += resident_bytes(os.getppid())
-            lost = zip(LOST, self._board.lost, strict=True)
-            found.update({f'tarbox_workers_lost_total{{reason="{reason}"}}': number for reason, number in lost})
-        found[f'tarbox_build_info{{version="{__version__}"}}'] = 1
-        for worker in range(self._workers):
-            found[f'tarbox_worker_up{{worker="{worker}"}}'] = any(row % self._workers == worker for row in ready)
-        text = ""
-        for name, (kind, meaning) in _FAMILIES.items():
-            lines = [f"{key} {value:.12g}\n" for key, value in found.items() if _family(key) == name]
-            text += f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n" + "".join(lines) if lines else ""
-        return text
+        """The text that Prometheus reads."""
+        self.note_moment()
+        return generate_latest(self._registry).decode()
 
-    def _samples(self) -> Counter[str]:
-        with self._lock:
-            found = self._counts.copy()
-        if self._board:
-            name = f'tarbox_worker_connections{{worker="{self._row % self._workers}"}}'
-            found[name] = self._board.open[self._row]
-        places = (self.places.taken, self.places.waiting) if self.places else (0, 0)
-        found["tarbox_requests_in_flight"], found["tarbox_requests_waiting"] = places
-        found["process_resident_memory_bytes"] = resident_bytes(os.getpid())
-        return found
+    def collect(self) -> Iterator[Metric]:
+        """What is true of all workers at this moment."""
+        board, names = self.board, range(self.board.workers)
+        up = {row % board.workers for row in board.ready()}
+        yield _gauge("tarbox_build_info", "The version that runs.", {__version__: 1}, "version")
+        yield _gauge("tarbox_worker_up", "Whether each worker serves.", {name: name in up for name in names}, "worker")
+        connections = {name: sum(board.open[name :: board.workers]) for name in names}
+        yield _gauge("tarbox_worker_connections", "Open connections of each worker.", connections, "worker")
+        yield _gauge("tarbox_requests_in_flight", "Requests that are worked on.", {"": sum(board.taken)})
+        yield _gauge("tarbox_requests_waiting", "Requests that wait for a place.", {"": sum(board.waiting)})
+        pages = sum(board.pages) + (_pages(str(os.getppid())) if board.is_shared else 0)
+        memory = {"": pages * os.sysconf("SC_PAGE_SIZE")} if pages else {}
+        yield _gauge("process_resident_memory_bytes", "Memory that the server holds.", memory)
+        lost = CounterMetricFamily("tarbox_workers_lost", "Workers that were replaced, by reason.", labels=["reason"])
+        for reason, number in zip(LOST, board.lost, strict=True):
+            lost.add_metric([reason], number)
+        yield lost
 
 
-def resident_bytes(process: int) -> int:
+def _gauge(name: str, meaning: str, numbers: Mapping[Any, float], *labels: str) -> Metric:
+    found = GaugeMetricFamily(name, meaning, labels=labels)
+    for value, number in numbers.items():
+        found.add_metric([str(value)] * len(labels), number)
+    return found
+
+
+def _pages(process: str) -> int:
     """The memory of a process, where the system says it as Linux does; else 0."""
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:
         return 0
-
-
-def _read(file: Path, is_up: bool) -> dict[str, float]:
-    """What a file says; of one who is there no more, what it has counted."""
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return {key: value for key, value in found.items() if is_up or _FAMILIES[_family(key)][0] != "gauge"}
-
-
-def _observed(name: str, route: str, edges: tuple[float, ...], value: float) -> dict[str, float]:
-    """What a value adds to a histogram: to its buckets, the last for all values, to their number and to their sum."""
-    return dict(zip(_buckets(name, route, edges), (*(value <= edge for edge in edges), 1, 1, value), strict=True))
-
-
-@lru_cache(1 << 10)
-def _buckets(name: str, route: str, edges: tuple[float, ...]) -> tuple[str, ...]:
-    labels = f'route="{route}"' if route else ""
-    comma, braces = "," if labels else "", f"{{{labels}}}" if labels else ""
-    buckets = [f'{name}_bucket{{{labels}{comma}le="{edge}"}}' for edge in (*(f"{edge:g}" for edge in edges), "+Inf")]
-    return *buckets, f"{name}_count{braces}", f"{name}_sum{braces}"
-
-
-@lru_cache(1 << 12)
-def _family(key: str) -> str:
-    name = key.partition("{")[0]
-    return name if name in _FAMILIES else name.rpartition("_")[0]

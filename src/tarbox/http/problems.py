@@ -90,13 +90,14 @@ class ProblemReply(Response):
         await super().__call__(scope, receive, send)
 
 
-def problem_bytes(kind: str, detail: str, origins: Sequence[str], headers: Mapping[str, str] | None = None) -> bytes:
+def problem_bytes(kind: str, detail: str, origins: Sequence[str]) -> bytes:
     """The same as it goes over a connection that is closed then, where there is no request for the application.
 
     Who asked is not known: where one other site may read replies, or all, it may read this one.
     """
-    allowed = {"Access-Control-Allow-Origin": origins[0]} if len(origins) == 1 else {}
-    reply = ProblemReply(kind, detail, {**(headers or {}), **allowed, "Connection": "close"})
+    headers = {"Retry-After": "1", "Connection": "close"} if kind == "busy" else {"Connection": "close"}
+    headers |= {"Access-Control-Allow-Origin": origins[0]} if len(origins) == 1 else {}
+    reply = ProblemReply(kind, detail, headers)
     lines = [b"HTTP/1.1 %d %s" % (reply.status_code, PROBLEM_KINDS[kind][1].encode())]
     return b"\r\n".join([*lines, *(b"%s: %s" % header for header in reply.raw_headers), b"", bytes(reply.body)])
 

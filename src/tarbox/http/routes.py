@@ -12,16 +12,14 @@ from urllib.parse import parse_qsl
 from fastapi import Body, Depends, FastAPI, HTTPException, Path, Query, Request
 from pydantic import BaseModel
 from pydantic_core import to_json
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import PlainTextResponse, Response
 
-from tarbox.core.errors import NameLookupError, Overloaded, QueryError, TarboxError
+from tarbox.core.errors import NameLookupError, Overloaded, QueryError, StoreError, TarboxError
 from tarbox.core.ids import Level, Role
 from tarbox.http.metrics import Metrics
 from tarbox.http.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemReply, problem_of
 from tarbox.http.settings import ServerSettings
 from tarbox.http.sparql_routes import SPARQL_BODY, SPARQL_RESULTS, SparqlEndpoint
-from tarbox.http.supervisor import DONE
 from tarbox.service.answer_schema import FIGURE_1, MOST_ANSWERS, AnswerReply, AnswerRequest, AnswersRequest
 from tarbox.service.candidates import CandidateList
 from tarbox.service.cards import ConceptCard, ConceptList, EntityCard, RelationCard, RelationList
@@ -40,6 +38,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 READY_IN: Final = 2.0
 """Seconds in which a server that is ready answers."""
 LONGEST_NAME: Final = 2_000
+_SLOW: Final = "It does not answer in time. Ask again soon."
 _PROBLEM: Final = {"content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 _FIGURE_1: Final = {"figure 1": {"summary": "The paper's", "value": FIGURE_1}}
 
@@ -127,8 +126,7 @@ def add_routes(app: FastAPI, desk: Dispatcher, settings: ServerSettings, metrics
     add("POST", "/api/reload", api.reload, 403, 409, response_model=ReloadReply, responses=later)
     add("GET", "/health", api.health, response_model=HealthReply)
     add("GET", "/ready", api.ready, response_model=HealthReply)
-    text = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-    add("GET", "/metrics", api.metrics, responses=text, response_class=Response)
+    add("GET", "/metrics", api.metrics, response_class=PlainTextResponse)
     results = {"responses": SPARQL_RESULTS, "response_class": Response}
     add("GET", "/sparql", sparql.sparql, 406, **results)
     add("POST", "/sparql", sparql.sparql_posted, 406, 415, **results, openapi_extra=SPARQL_BODY)
@@ -154,10 +152,6 @@ def _endpoint(desk: Dispatcher, function: Callable[..., Any], finds: bool) -> Ca
 
 def json_reply(content: bytes, status: int = 200) -> Response:
     return Response(content, status, media_type=JSON_TYPE)
-
-
-def _too_slow() -> Response:
-    return ProblemReply("busy", "It does not answer in time. Ask again soon.", {"Retry-After": "1"})
 
 
 def takes_json(request: Request) -> None:
@@ -210,9 +204,11 @@ class Api:
         """Describe the knowledge base, with example questions that have answers."""
         return self._about
 
-    async def class_description(self, expression: Expression, k: Instances = 10) -> Response:
+    async def class_description(
+        self, expression: Expression, k: Instances = 10, limit: Limit = 100, offset: Offset = 0
+    ) -> Response:
         """Show where a class expression stands: equivalent, super- and subclasses, predicted ones, its instances."""
-        return json_reply(to_json(await self._desk.describe(expression, k)))
+        return json_reply(to_json((await self._desk.describe(expression, k)).part(limit, offset)))
 
     def search(self, q: Words, role: Role | None = None, limit: Few = 20) -> SearchReply:
         """Find entities, concepts and relations by words of a label, synonym or name; misspelling is forgiven."""
@@ -263,19 +259,18 @@ class Api:
             return ProblemReply("reload", "One process serves here, and no other can take its place: start it again.")
         try:
             async with asyncio.timeout(self._seconds * 0.9):
-                said: str = (await ask()).decode()
+                return json_reply(to_json(ReloadReply(status="reloaded", facts=await ask())))
         except TimeoutError:
             return json_reply(to_json(ReloadReply(status="loading")), 202)
-        if not said.startswith(DONE.decode()):
-            return ProblemReply("reload", said[1:])
-        _, version, built = said.split("\n")
-        return json_reply(to_json(ReloadReply(status="reloaded", facts=FactsVersion(version, built))))
+        except StoreError as error:
+            return ProblemReply("reload", str(error))
 
     async def health(self) -> Response:
         """Say whether this worker does its work, and how many others do."""
         if self._desk.is_stuck():
-            return _too_slow()
-        up, expected = self._metrics.workers()
+            raise Overloaded(_SLOW)
+        board = self._metrics.board
+        up, expected = min(len(board.ready()), board.workers), board.workers
         told = {"status": "ok" if up >= expected else "degraded", "title": self._kb.title, "version": __version__}
         return json_reply(to_json(told | {"workers": {"up": up, "expected": expected}}))
 
@@ -284,33 +279,13 @@ class Api:
         try:
             async with asyncio.timeout(min(self._seconds, READY_IN)):
                 await self._desk.answer(AnswerRequest.model_validate({"query": "owl:Thing", "k": 1}))
-        except (TimeoutError, Overloaded):
-            return _too_slow()
+        except TimeoutError:
+            raise Overloaded(_SLOW) from None
         return await self.health()
 
     async def metrics(self) -> Response:
         """Counts and times of all workers, for Prometheus."""
         return Response(self._metrics.render(), media_type=METRICS_TYPE)
-
-
-def short_way(app: ASGIApp, desk: Dispatcher) -> ASGIApp:
-    """The short way for the commonest request, `GET /api/answer`: the framework takes five times as long to read its
-    parameters. Whatever is not plainly right goes the framework's way, which says what is wrong."""
-
-    async def take(scope: Scope, receive: Receive, send: Send) -> None:
-        is_question = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == ANSWER_PATH
-        request = read_question(scope["query_string"]) if is_question else None
-        if request is None:
-            await app(scope, receive, send)
-            return
-        scope["tarbox.route"] = ANSWER_PATH
-        try:
-            reply = json_reply(await desk.answer(request))
-        except TarboxError as error:
-            reply = problem_of(error, desk.kb.title)
-        await reply(scope, receive, send)
-
-    return take
 
 
 def read_question(query_string: bytes) -> AnswerRequest | None:

@@ -56,11 +56,6 @@ class ServerSettings:
     log_level: str = "warning"
     tag: str = field(default_factory=lambda: secrets.token_hex(4))
 
-    @property
-    def slots(self) -> int:
-        """Places on the board for the connections of a worker, those that are about to be refused among them."""
-        return self.bounds.connections + 64
-
     def accepted_hosts(self) -> frozenset[str] | None:
         """The names that `Host` may say, without a port; None where any will do."""
         if not self.hosts and not is_loopback(self.host):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Final, final
-from urllib.parse import parse_qs
 
 from fastapi import Header, Query, Request
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from tarbox.core.errors import QueryError
@@ -42,7 +42,6 @@ Accept = Annotated[str, Header(include_in_schema=False)]
 Predicted = Annotated[str, Query(description="`true`: predictions follow what is known.")]
 _WHAT: Final = "A query of SPARQL 1.1; without one, the reply describes the service."
 Text = Annotated[str | None, Query(description=_WHAT, openapi_examples={"persons": {"value": EXAMPLE}})]
-Parameters = Mapping[str, list[str]]
 
 
 @final
@@ -57,10 +56,9 @@ class SparqlEndpoint:
     ) -> Response:
         """Answer a SPARQL query over what is known."""
         del predicted  # documented here, read with the other parameters
-        parameters = _read(request.url.query)
-        if query is None and "update" not in parameters:
+        if query is None and "update" not in request.query_params:
             return Response(_DESCRIPTION, media_type=formats_of(graph=True)[0].media_type)
-        return await self._respond(parameters, accept)
+        return await self._respond(request.query_params, accept)
 
     async def sparql_posted(self, request: Request, accept: Accept = ANY_MEDIA) -> Response:
         """Answer a SPARQL query from a form, or sent as it is."""
@@ -69,42 +67,34 @@ class SparqlEndpoint:
         if media not in (FORM, QUERY):
             accepted = {"Accept-Post": f"{FORM}, {QUERY}"}
             return ProblemReply("media-type", f"Send the query as {FORM} or as {QUERY}.", accepted)
-        parameters = _read(request.url.query) | (_read(body) if media == FORM else {"query": [body]})
-        return await self._respond(parameters, accept)
+        sent = QueryParams(body).multi_items() if media == FORM else [("query", body)]
+        return await self._respond(QueryParams([*request.query_params.multi_items(), *sent]), accept)
 
-    async def _respond(self, parameters: Parameters, accept: str) -> Response:
+    async def _respond(self, parameters: QueryParams, accept: str) -> Response:
         """The results that parameters ask for, in a format that the client accepts; blank ones say nothing."""
-        if any("".join(parameters.get(name, ())) for name in ("default-graph-uri", "named-graph-uri")):
+        if any(any(parameters.getlist(name)) for name in ("default-graph-uri", "named-graph-uri")):
             raise QueryError("there is one graph here: leave default-graph-uri and named-graph-uri out")
         if "update" in parameters:
             raise QueryError("the knowledge base cannot be changed here: send a query, not an update")
-        given = parameters.get("query", [])
+        given = parameters.getlist("query")
         if len(given) != 1:
             raise QueryError(f"give one parameter 'query', not {len(given)}")
-        predicted = parameters.get("predicted", [""])[-1].lower() or "false"
+        predicted = (parameters.get("predicted") or "false").lower()
         if predicted not in ("true", "false"):
             raise QueryError(f"predicted = {predicted!r}: say true or false")
         text, headers = given[0], {}
         if predicted == "true":
-            least = parameters.get("min-degree", [""])[-1] or str(MIN_DEGREE)
+            least = parameters.get("min-degree") or str(MIN_DEGREE)
             if not DEGREE.fullmatch(least):
                 raise QueryError(f"min-degree = {least!r}: say a number from 0 to 1")
             text, total = await self._desk.work(self._predict, text, float(least))
             headers = {"X-Total-Count": str(total)}
         else:
             check_text(text, self._bounds.body)
-        format = next((parameters[name][-1] for name in ("format", "output") if parameters.get(name)), "")
+        format = parameters.get("format") or parameters.get("output") or ""
         content, media_type = await self._desk.engine.ask(text, accept, format)
         return Response(content, headers=headers, media_type=media_type)
 
     def _predict(self, text: str, least: float) -> tuple[str, int]:
         selected = self._desk.read_selection(text)
         return solutions_query(self._desk.answerer, selected, least, self._bounds.rows)
-
-
-def _read(text: str) -> dict[str, list[str]]:
-    """The parameters of an address or a form."""
-    try:
-        return parse_qs(text, keep_blank_values=True, max_num_fields=50)
-    except ValueError as error:
-        raise QueryError(f"these are no parameters: {error}") from error

@@ -19,25 +19,25 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Final, final
 
 from tarbox.core.errors import TarboxError
 from tarbox.http.problems import problem_bytes
 from tarbox.http.settings import ServerSettings
 
-WORKER_MODULE: Final = "tarbox.http.worker"
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1"}
 """Unless the user says otherwise: threads of linear algebra that wait by spinning would take the others' processor."""
 OPENED, ADOPTED, CLOSED, LEFT, READY, FAILED, RELOAD = b"+", b"a", b"-", b"l", b".", b"!", b"r"
 """What workers say: of a connection, in which slot; of themselves; and that somebody wants the facts read anew."""
-GO, RETIRE, DONE = b"g", b"q", b"d"
-"""What they are told, beside connections to adopt and why it FAILED: to serve, to leave, and that it is done."""
+GO, RETIRE = b"g", b"q"
+"""What they are told, beside connections to adopt and why it FAILED: to serve, and to leave to others, and which facts
+these have."""
 SLOT: Final = struct.Struct("<cI")
 IDLE, WAITING, SENDING = range(3)
 """Of a connection: nobody waits; the client waits for a reply, of which nothing was sent; a part may be on its way."""
@@ -55,11 +55,12 @@ log = logging.getLogger("tarbox.supervisor")
 
 @final
 class Board:
-    """Memory that the supervisor and its workers share: `beats` and `open` connections of each worker, `states` of its
-    connections, by slot; how many workers were `LOST`. There are two rows for each of the `workers`: the second is for
-    the one that takes over.
+    """Memory that the supervisor and its workers share: of each worker `beats`, `open` connections, requests that have
+    `taken` a place or are `waiting` for one, `pages` of memory; `states` of its connections; how many were `LOST`.
+    There are two rows for each of the `workers`: the second is for the one that takes over. Without a file (-1) one
+    process has it alone.
 
-    >>> with tempfile.TemporaryFile() as file:
+    >>> with TemporaryFile() as file:
     ...     board = Board(file.fileno(), 2, 10)
     >>> board.beats[1] += 1
     >>> board.states[1, 9] = WAITING
@@ -69,11 +70,15 @@ class Board:
 
     def __init__(self, descriptor: int, workers: int, slots: int) -> None:
         self.workers, self.slots, self.rows = workers, slots, 2 * workers
-        numbers = 8 * self.rows + 4 * len(LOST)
-        os.truncate(descriptor, numbers + self.rows * slots)
+        numbers = 20 * self.rows + 4 * len(LOST)
+        self.is_shared = descriptor >= 0
+        if self.is_shared:
+            os.truncate(descriptor, numbers + self.rows * slots)
         whole = memoryview(mmap.mmap(descriptor, numbers + self.rows * slots))
         counts, self.states = whole[:numbers].cast("I"), whole[numbers:].cast("B", (self.rows, slots))
-        self.beats, self.open, self.lost = counts[: self.rows], counts[self.rows : -len(LOST)], counts[-len(LOST) :]
+        self.by_worker = [counts[at : at + self.rows] for at in range(0, 5 * self.rows, self.rows)]
+        self.beats, self.open, self.taken, self.waiting, self.pages = self.by_worker
+        self.lost = counts[-len(LOST) :]
 
     def ready(self) -> list[int]:
         """The rows of the workers that serve."""
@@ -114,15 +119,14 @@ class Supervisor:
         self._orphans: list[socket.socket] = []
         self._failures = 0
         self._is_served = self._stopping = self._reloading = False
-        self._done = b""
 
     def run(self) -> None:
         """Raises what is wrong where no worker can begin."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
-        with tempfile.TemporaryFile() as shared, tempfile.TemporaryDirectory(prefix="tarbox-") as folder:
-            self._shared, self._folder = shared.fileno(), Path(folder)
-            self._board = Board(self._shared, self._settings.workers, self._settings.slots)
+        with TemporaryFile() as shared, TemporaryDirectory(prefix="tarbox-") as folder, self._selector:
+            self._shared, self._folder = shared.fileno(), folder
+            self._board = Board(self._shared, self._settings.workers, self._settings.bounds.connections)
             try:
                 while not self._stopping:
                     for row in [row for row, due in self._due.items() if time.monotonic() >= due]:
@@ -132,7 +136,6 @@ class Supervisor:
                     for key, _ in self._selector.select(_TICK):
                         self._hear(key.data)
                     self._place_orphans()
-                    self._tell_done()
                     for worker in list(self._workers.values()):
                         if self._workers.get(worker.row) is worker:  # it may have been given up with another
                             self._check(worker)
@@ -155,18 +158,9 @@ class Supervisor:
         self._due.clear()
         longest = self._settings.bounds.seconds + self._settings.bounds.reading + _GRACE
         for worker in self._workers.values():
-            self._tell(worker, GO if worker.fresh else RETIRE)
+            self._tell(worker, GO if worker.fresh else RETIRE + "\n".join(fresh[0].told).encode())
             worker.until, worker.fresh = None if worker.fresh else time.monotonic() + longest, False
-        self._done = DONE + "\n".join(fresh[0].told).encode()
         log.info("the facts were read anew: %s, version %s", *fresh[0].told[:2])
-
-    def _tell_done(self) -> None:
-        """Says that only new workers serve, once the old ones have left their connections."""
-        old = [worker for worker in self._workers.values() if worker.until is not None]
-        if self._done and not any(self._board.beats[worker.row] for worker in old):
-            for worker in old:
-                self._tell(worker, self._done)
-            self._done = b""
 
     def _give_up(self, reason: str) -> None:
         """Ends new workers; the old ones stay."""
@@ -186,10 +180,9 @@ class Supervisor:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         descriptors = [self._listener.fileno(), theirs.fileno(), self._shared]
-        told = {"source": str(self._source), "folder": str(self._folder), "row": row, "descriptors": descriptors}
-        told["settings"] = asdict(self._settings)
-        # -P: as for the server itself, what lies in the working folder is not imported
-        command, environment = [sys.executable, "-P", "-m", WORKER_MODULE], {**ONE_THREAD, **os.environ}
+        told = {"source": str(self._source), "row": row, "descriptors": descriptors, "settings": asdict(self._settings)}
+        command = [sys.executable, "-P", "-m", "tarbox.http.worker"]  # -P: not from the working folder
+        environment = {**ONE_THREAD, **os.environ, "PROMETHEUS_MULTIPROC_DIR": self._folder}
         with theirs:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=descriptors, env=environment)
         assert process.stdin is not None
@@ -251,16 +244,13 @@ class Supervisor:
             self._replace(worker, "died")
         elif beats != worker.beats:
             worker.beats, worker.heard = beats, now
-        elif now - worker.heard > self._patience(worker, now - worker.heard):
+        elif now - worker.heard > self._patience(worker):
             self._replace(worker, "hung")
 
-    def _patience(self, worker: WorkerProcess, silent: float) -> float:
+    def _patience(self, worker: WorkerProcess) -> float:
         """How long a worker may be silent: one that is stopped will not move by itself, a busy one may."""
-        if silent > _STOPPED:
-            with suppress(OSError, IndexError):
-                state = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-                if state in "Tt":
-                    return _STOPPED
+        if os.waitid(os.P_PID, worker.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
+            return _STOPPED
         return self._settings.bounds.seconds if worker.beats else _LOADING
 
     def _replace(self, worker: WorkerProcess, reason: str) -> None:
@@ -289,7 +279,7 @@ class Supervisor:
         self._selector.unregister(worker.channel)
         worker.channel.close()
         del self._workers[worker.row]
-        lost = problem_bytes("busy", _ENDED, self._settings.origins, {"Retry-After": "1"})
+        lost = problem_bytes("busy", _ENDED, self._settings.origins)
         for slot, connection in worker.held.items():
             state = self._board.states[worker.row, slot]
             if state == IDLE:
@@ -302,7 +292,8 @@ class Supervisor:
                 while connection.recv(1 << 16, socket.MSG_DONTWAIT):  # unread, it would break the connection off
                     pass
         self._orphans += worker.handed
-        self._board.beats[worker.row] = self._board.open[worker.row] = 0
+        for numbers in self._board.by_worker:
+            numbers[worker.row] = 0
 
     def _place_orphans(self) -> None:
         """Gives connections that nobody holds to the worker with the fewest, if any is ready."""
@@ -320,12 +311,9 @@ class Supervisor:
         until = time.monotonic() + _GRACE
         for worker in self._workers.values():
             worker.process.terminate()
-        for worker in self._workers.values():
+        for worker in list(self._workers.values()):
             with suppress(subprocess.TimeoutExpired):
                 worker.process.wait(max(0.0, until - time.monotonic()))
-            self._finish(worker)
-            for connection in (worker.channel, *worker.held.values(), *worker.handed):
-                connection.close()
+            self._release(worker)
         for orphan in self._orphans:
             orphan.close()
-        self._selector.close()

@@ -14,32 +14,21 @@ import numpy as np
 from tarbox.core.errors import RejectedLine, SourceError
 from tarbox.kb.attributes import keep_evidence
 from tarbox.kb.closure import Hierarchy, top_concepts
-from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import Facts
 from tarbox.kb.imports import find_import
-from tarbox.kb.interpretation import (
-    KEPT,
-    Interpretation,
-    account,
-    collect_names,
-    filter_degree,
-    find_annotations,
-    judge,
-    note_declarations,
-    type_terms,
-)
-from tarbox.kb.labels import choose_labels
-from tarbox.kb.merging import merge_same
-from tarbox.kb.namespaces import Declaration
+from tarbox.kb.interpretation import Interpretation
+from tarbox.kb.preparation import program, queries
+from tarbox.kb.preparation.encoding import write_tables
+from tarbox.kb.preparation.engine import TableEngine
+from tarbox.kb.preparation.preparing import find_annotations, interpret, type_terms
+from tarbox.kb.preparation.staging import HashCollision, Staging
+from tarbox.kb.preparation.term_links import link_terms
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode, infer_for_store
 from tarbox.kb.sources import Rejection, Source, version_of
-from tarbox.kb.staged_axioms import collect_axioms
-from tarbox.kb.staging import HashCollision, Staging
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
-from tarbox.kb.term_links import link_terms
 from tarbox.kb.writing import StoreWriter, writing
 
 _MOST_REJECTED: Final = 10_000
@@ -51,7 +40,8 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line. `columns` are those of
-    tables (`tarbox.kb.readers.tables.parse_columns`).
+    tables (`tarbox.kb.readers.tables.parse_columns`). `remote` is the address
+    of a Spark Connect server that prepares the tables in the place of DuckDB.
 
     `seconds` is the time for each pair of classes beyond saturation (`tarbox.kb.reasoning.classification.classify`).
     """
@@ -63,6 +53,7 @@ class BuildOptions:
     memory: int | None = None
     strict: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
+    remote: str | None = None
 
 
 @final
@@ -134,10 +125,16 @@ def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, pr
 class StagedSources:
     """Sources that were read, staged and interpreted; `report` accounts for their statements."""
 
-    staging: Staging
+    engine: TableEngine
     journal: Journal
     read: Sequence[Source]
     report: dict[str, Any]
+
+
+def note_declarations(staging: Staging) -> None:
+    """Note what the statements so far declare."""
+    staging.flush()
+    staging.engine.run(program.noted(staging.engine))
 
 
 @contextmanager
@@ -150,28 +147,39 @@ def staged(
     complete: Callable[[Staging], None] = note_declarations,
 ) -> Iterator[StagedSources]:
     """Read the sources; `complete` may add statements before all are interpreted, and notes what is declared."""
-    staging, journal = Staging(folder, options.memory, salt), Journal(options.strict)
+    engine, journal = _open_engine(folder, options, salt), Journal(options.strict)
     try:
+        staging = Staging(engine)
         read, imports = _read(sources, staging, journal, options, progress)
         complete(staging)
         staging.close_terms()
         progress.stage("interpreting")
-        report = _interpret(staging, options.interpretation) | {"imports": imports}
+        report = interpret(engine, options.interpretation) | {"imports": imports}
         report["left_out"] = dict(Counter(report["left_out"]) + journal.left_out)
         report |= {"rejections": journal.rejections, "notes": journal.notes}
-        yield StagedSources(staging, journal, read, report)
+        yield StagedSources(engine, journal, read, report)
     finally:
-        staging.close()
+        engine.close()
+
+
+def _open_engine(folder: Path, options: BuildOptions, salt: int) -> TableEngine:
+    if options.remote is not None:
+        from tarbox.kb.preparation.spark_engine import SparkEngine
+
+        return SparkEngine(options.remote, salt)
+    from tarbox.kb.preparation.duckdb_engine import DuckDBEngine
+
+    return DuckDBEngine(folder, options.memory, salt)
 
 
 def annotate_and_write(reading: StagedSources, writer: StoreWriter, options: BuildOptions, progress: Progress) -> None:
     """What annotation relations add to the staged facts, and all of them as tables."""
-    staging, report = reading.staging, reading.report
-    writer.annotations = find_annotations(staging, options.interpretation.annotations)
-    report["linked_terms"] = link_terms(staging) if writer.annotations else 0
-    report["terms_as_entities"] = type_terms(staging) if writer.annotations else 0
+    engine, report = reading.engine, reading.report
+    writer.annotations = find_annotations(engine, options.interpretation.annotations)
+    report["linked_terms"] = link_terms(engine) if writer.annotations else 0
+    report["terms_as_entities"] = type_terms(engine) if writer.annotations else 0
     progress.stage("sorting and encoding")
-    write_tables(staging, writer)
+    write_tables(engine, writer)
 
 
 def write_consequences(
@@ -187,7 +195,7 @@ def write_consequences(
 def _refuse_nothing(reading: StagedSources, sources: Sequence[Source]) -> None:
     """An empty store would only replace a better one."""
     journal, report = reading.journal, reading.report
-    if any(reading.staging.number(f"SELECT count(*) FROM {table}") for table in ("entity", "concept", "axiom")):
+    if any(reading.engine.count(table) for table in ("entity", "concept", "axiom")):
         return
     names = ", ".join(source.name for source in sources)
     reasons = [f"{number:,} left out: {reason}" for reason, number in report["left_out"].items()]
@@ -214,24 +222,14 @@ def _read(
                 staging.add(kept, len(read) + number)
         read += waiting
         staging.flush()
-        waiting = _resolve_imports(staging, read, imports)
+        waiting = _resolve_imports(staging.engine, read, imports)
     return read, imports
 
 
-def _resolve_imports(staging: Staging, read: Iterable[Source], imports: dict[str, str]) -> list[Source]:
+def _resolve_imports(engine: TableEngine, read: Iterable[Source], imports: dict[str, str]) -> list[Source]:
     """The files of imports not seen before; `imports` notes what became of each."""
-    from tarbox.kb.namespaces import OWL, TYPE
-
-    wanted = staging.execute(
-        f"SELECT DISTINCT text FROM statement JOIN term ON o = id WHERE p = term_id('{OWL}imports') ORDER BY text"
-    ).fetchall()
-    given = {
-        text
-        for (text,) in staging.execute(
-            f"""SELECT DISTINCT text FROM statement JOIN term ON s = term.id
-                WHERE p = term_id('{TYPE}') AND o = term_id('{OWL}Ontology')"""
-        ).fetchall()
-    }
+    wanted = engine.rows(queries.imports_wanted(engine))
+    given = {text for (text,) in engine.rows(queries.ontologies(engine))}
     found: list[Source] = []
     known = {source.path.resolve() for source in read}
     for (iri,) in wanted:
@@ -243,31 +241,6 @@ def _resolve_imports(staging: Staging, read: Iterable[Source], imports: dict[str
             if source is not None and source.path.resolve() not in known:
                 found.append(source)
     return found
-
-
-def _interpret(staging: Staging, options: Interpretation) -> dict[str, Any]:
-    statements = staging.number("SELECT count(*) FROM statement")
-    staging.execute("CREATE TABLE merged (id UBIGINT, kept UBIGINT)")
-    judge(staging, options)
-    merged = merge_same(staging) if options.merge_same else 0
-    collect_axioms(staging)
-    distinct = staging.number("SELECT count(*) FROM fact")
-    collect_names(staging)
-    words = dict(staging.execute("SELECT word, count(*) FROM declared GROUP BY word").fetchall())
-    weak = filter_degree(staging, options.min_degree, options.core) if options.min_degree > 0 else 0
-    choose_labels(staging, options.language)
-    verdicts = account(staging)
-    return {
-        "statements": statements - staging.number("SELECT count(*) FROM context"),
-        "duplicates": statements - distinct,
-        "kept": {verdict.value: n for verdict, n in verdicts.items() if verdict in KEPT},
-        "left_out": {verdict.value: n for verdict, n in verdicts.items() if verdict not in KEPT},
-        "merged": merged,
-        "obsolete_terms": staging.number("SELECT count(*) FROM obsolete"),
-        "entities_below_min_degree": weak,
-        "both_entity_and_concept": staging.number("SELECT count(*) FROM entity SEMI JOIN concept USING (id)"),
-        "declared": {declaration.value: words.get(declaration.value, 0) for declaration in Declaration},
-    }
 
 
 def _publish(

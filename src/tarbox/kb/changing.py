@@ -28,20 +28,22 @@ from tarbox.kb.build import (
     StagedSources,
     annotate_and_write,
     list_sources,
+    note_declarations,
     staged,
     try_salts,
     write_consequences,
 )
-from tarbox.kb.encoding import write_tables
 from tarbox.kb.facts import KINDS
-from tarbox.kb.interpretation import Interpretation, note_declarations
-from tarbox.kb.namespaces import OWL, TYPE, Declaration
+from tarbox.kb.interpretation import Interpretation
+from tarbox.kb.preparation import queries
+from tarbox.kb.preparation.encoding import write_tables
+from tarbox.kb.preparation.engine import TableEngine
+from tarbox.kb.preparation.staged_axioms import NAMELESS
+from tarbox.kb.preparation.staging import Staging
 from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.restating import restate, restate_mentioned
 from tarbox.kb.sources import Source
-from tarbox.kb.staged_axioms import NAMELESS
-from tarbox.kb.staging import Staging
 from tarbox.kb.store import AXIOMS, STORE_TABLES, Manifest, Store, open_store, read_manifest
 from tarbox.kb.table_changes import TOLD_TABLES, put_in, take_out, told_tables
 from tarbox.kb.writing import StoreWriter, writing
@@ -49,7 +51,6 @@ from tarbox.kb.writing import StoreWriter, writing
 _COMPUTED: Final = {"counts", AXIOMS, "annotations", "content_hash", "vocabulary_hash", "files"}
 _SHAPE: Final = {"concepts", "typings", "subsumptions"}  # what equivalent and top concepts depend on
 _REMEMBERED: Final = 50  # changes: the manifest is read whole whenever the store is opened
-_PROPERTIES: Final = (Declaration.DATA_PROPERTY, Declaration.ANNOTATION_PROPERTY, Declaration.ANNOTATION_RELATION)
 
 
 @final
@@ -137,9 +138,9 @@ class _Work:
             folder.mkdir()
             part = StoreWriter(folder, folder)
             with staged(self.sources, folder, self.options, self.progress, salt, self._complete) as reading:
-                write_tables(reading.staging, part)
+                write_tables(reading.engine, part)
                 changed, axioms = self._merge(part)
-                why = self._reach(reading.staging, changed, axioms) if self.adding else ""
+                why = self._reach(reading.engine, changed, axioms) if self.adding else ""
             if why:
                 self.progress.stage(f"building again: {why}")
                 with staged(self.sources, writer.scratch, self.options, self.progress, salt, self._restate) as again:
@@ -151,11 +152,9 @@ class _Work:
 
     def _complete(self, staging: Staging) -> None:
         note_declarations(staging)
-        before = staging.number("SELECT count(*) FROM statement")
-        for piece in restate_mentioned(self.store, self.axioms, staging, self.adding):
+        staging.as_context = True
+        for piece in restate_mentioned(self.store, self.axioms, staging.engine, self.adding):
             staging.add(piece, 0)
-        staging.flush()
-        staging.execute(f"INSERT INTO context SELECT DISTINCT s, p, o FROM statement WHERE rowid >= {before}")
 
     def _restate(self, staging: Staging) -> None:
         for piece in restate(self.store, self.axioms, self.options.interpretation.merge_same):
@@ -174,20 +173,11 @@ class _Work:
         needed = {role: {name for kind, name in used if kind == role.value} for role in Role}
         return take_out(old, new, needed), sorted(map(write_axiom, left))
 
-    def _reach(self, staging: Staging, changed: Mapping[str, Any], axioms: Sequence[str]) -> str:
+    def _reach(self, engine: TableEngine, changed: Mapping[str, Any], axioms: Sequence[str]) -> str:
         """Why what is added changes the meaning of what is there, if it does."""
-        words = ", ".join(f"'{word.value}'" for word in _PROPERTIES)
-        known = "s IN (SELECT s FROM context)"
-        declared = staging.number(
-            f"""SELECT count(*) FROM fact ANTI JOIN context USING (s, p, o) JOIN class ON o = class.id
-                WHERE p = term_id('{TYPE}') AND class.word IN ({words}) AND ({bool(self.axioms)} OR {known}
-                OR class.word = '{Declaration.ANNOTATION_RELATION.value}')"""
-        )
-        obsolete = staging.number(f"SELECT count(*) FROM (SELECT id AS s FROM obsolete) WHERE {known}")
-        terms = " AND ".join(
-            f"id IN (SELECT s FROM context WHERE o = term_id('{OWL}{type}'))" for type in ("Class", "NamedIndividual")
-        )
-        both = staging.number(f"SELECT count(*) FROM (FROM entity SEMI JOIN concept USING (id)) WHERE NOT ({terms})")
+        declared = engine.number(queries.properties_declared(engine, bool(self.axioms)))
+        obsolete = engine.number(queries.KNOWN_OBSOLETE)
+        both = engine.number(queries.new_in_both_roles(engine))
         annotated = bool(self.store.facts.annotations)
         reasons = {
             "it states axioms": len(axioms) > len(self.axioms),

@@ -13,7 +13,8 @@ from tarbox.kb.axioms import Axiom, axiom_names
 from tarbox.kb.export import StatementColumns, blocks_of, restrict_names, state_axioms, state_facts, state_names
 from tarbox.kb.facts import NO_SPLIT
 from tarbox.kb.namespaces import DATA_DECLARATIONS, OWL, TYPE
-from tarbox.kb.staging import Staging
+from tarbox.kb.preparation import queries
+from tarbox.kb.preparation.engine import TableEngine
 from tarbox.kb.statements import ATTRIBUTES, STATEMENTS, Piece, in_blocks
 from tarbox.kb.store import Store
 from tarbox.kb.table_changes import by_role, declared_ids, told_tables
@@ -51,9 +52,9 @@ def restate(store: Store, axioms: Iterable[Axiom], merged: bool) -> Iterator[Pie
         yield from map(Piece, in_blocks((iris.iri(row["id"]), OWL + "sameAs", row["text"]) for row in same))
 
 
-def restate_mentioned(store: Store, axioms: Iterable[Axiom], staging: Staging, named: bool) -> Iterator[Piece]:
+def restate_mentioned(store: Store, axioms: Iterable[Axiom], engine: TableEngine, named: bool) -> Iterator[Piece]:
     """What a store says of the names among the staged terms: their roles and, if `named`, labels and synonyms."""
-    found = staging.reader("SELECT DISTINCT text FROM term WHERE id & 3 = 0 ORDER BY text").read_all()
+    found = engine.fetch(queries.MENTIONED).read_all()
     terms = found["text"].to_numpy()
     facts = store.facts.asserted()
     found_ids = {}

@@ -6,9 +6,12 @@ mean, typing or subsumption or assertion or label, is decided in one place, `tar
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol, final
 
 import pyarrow as pa
@@ -22,6 +25,7 @@ STATEMENTS = pa.schema(
 )
 ATTRIBUTES = pa.schema([("row", pa.int32()), ("name", pa.string()), ("value", pa.string())])
 STATEMENT_BLOCK = 1 << 16
+_AHEAD = 16
 
 
 @final
@@ -111,6 +115,16 @@ def attribute_list(rows: Sequence[tuple[int, str, str]]) -> pa.RecordBatch:
 
 # of no list: pyarrow would import pandas for it, a quarter of a second for every command
 NOTHING = pa.record_batch([pa.nulls(0, field.type) for field in STATEMENTS], schema=STATEMENTS)
+
+
+def in_parallel(parse: Callable[[tuple[int, bytes]], Piece], blocks: Iterator[tuple[int, bytes]]) -> Iterator[Piece]:
+    """The pieces of blocks of lines, in their order, parsed by several threads: Arrow lets go of the interpreter."""
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _AHEAD)) as pool:
+        waiting = [pool.submit(parse, block) for block in islice(blocks, _AHEAD)]
+        while waiting:
+            piece = waiting.pop(0).result()
+            waiting += [pool.submit(parse, block) for block in islice(blocks, 1)]
+            yield piece
 
 
 def in_blocks(statements: Iterable[tuple[str, str, str]]) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tarbox.kb.terms import local_name
 
 CACHED_TERMS: Final = 1 << 16
 """How many terms that were looked up are kept with their id; questions ask for the same ones again and again."""
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_]+")
 
 
 @final
@@ -57,6 +59,10 @@ class Names:
     def show(self, id: int) -> str:
         """What a person reads: the label, or else the local name."""
         return self.label(id) or local_name(self.iri(id))
+
+    def words(self, id: int) -> list[str]:
+        """The words of what it is called, in small letters: `DeepLearning` has two."""
+        return [word.lower() for word in _WORD.findall(self.show(id))]
 
     def find(self, iri: str) -> int | None:
         """The id of `iri`, by binary search; what was found before is kept."""

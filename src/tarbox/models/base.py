@@ -212,6 +212,9 @@ class EntityModel(Trainable):
         construct: Any = cls
         return OneMoreHop(construct(config, enlarged(sizes)), sizes, name_of(cls))
 
+    def observe(self, facts_F3: Tensor) -> None:
+        """Keep what the model needs of the facts (head, relation, tail): nothing, unless it says otherwise."""
+
     @abc.abstractmethod
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
         """[B, N] the scores of the nodes in a range with a start and a stop, greater is better; without gradient."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Final, final
 
 import torch
@@ -34,6 +33,7 @@ from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import dot_pairs
+from tarbox.models.perceptron import STARTS, Perceptron
 from tarbox.models.sets import widen
 from tarbox.models.sharing import shared
 from tarbox.models.translation import xavier
@@ -41,9 +41,6 @@ from tarbox.query.algebra import Direction, Query
 
 LEAST_PARAMETER: Final = 0.05
 ENTITY_BLOCK: Final = 1 << 14
-STARTS: Final = ("random", "identity")
-NOISE: Final = 0.3
-"""What is left of the random initial weights where a projection begins near the identity."""
 
 
 @final
@@ -91,7 +88,11 @@ class Beta(EntityModel):
         bound = min((config.margin + SLACK) / config.dimension, 1 - 2 * LEAST_PARAMETER)
         self.entities = nn.Parameter(torch.empty(max(sizes.entities, 1), 2 * config.dimension).uniform_(-bound, bound))
         self.relations = nn.Parameter(torch.empty(sizes.directed, config.dimension).uniform_(-bound, bound))
-        self.projection = BetaProjection(config)
+        width = 2 * config.dimension
+        self.projection = Perceptron(3 * config.dimension, config.hidden, config.layers, width)
+        if config.start == "identity":  # parameters are positive: rectifiers let them pass; `positive` adds 1
+            into, out = torch.eye(width, 3 * config.dimension), torch.eye(width)
+            self.projection.begin_near(into, out, -torch.ones(width), noise=0.3)
         self.attention = BetaAttention(config.dimension)
 
     def score(self, shape: Query, ids_BS: Tensor, nodes: slice) -> Tensor:
@@ -157,36 +158,6 @@ def _log_beta(a: Tensor, b: Tensor) -> Tensor:
 
 
 @final
-class BetaProjection(nn.Module):
-    """The distribution that a relation leads to: a network over the parameters and the relation's vector."""
-
-    def __init__(self, config: BetaConfig) -> None:
-        super().__init__()
-        widths = [3 * config.dimension] + [config.hidden] * config.layers
-        steps = [nn.Linear(before, after) for before, after in pairwise(widths)]
-        self.inner = nn.ModuleList(steps)
-        self.outer = nn.Linear(config.hidden, 2 * config.dimension)
-        xavier(self)
-        if config.start == "identity":
-            self._begin_near_identity(2 * config.dimension)
-
-    @torch.no_grad()
-    def _begin_near_identity(self, width: int) -> None:
-        """Parameters are positive, so that rectifiers let them pass; `positive` adds the 1 that the bias takes."""
-        for layer in (*self.inner, self.outer):
-            layer.weight.mul_(NOISE)
-            layer.weight[:width, :width] += torch.eye(width)
-        self.outer.bias.fill_(-1.0)
-
-    def forward(self, queries_BF: Tensor, relations_BD: Tensor) -> Tensor:
-        """[B, 2D]"""
-        found = torch.cat([queries_BF, relations_BD], -1)
-        for layer in self.inner:
-            found = torch.relu(layer(found))
-        return positive(widen(self.outer(found)))
-
-
-@final
 class BetaAttention(nn.Module):
     """The weighted product of densities: one weight for both parameters of a dimension, a softmax over operands."""
 
@@ -214,10 +185,8 @@ class _Distributions:
         return positive(functional.embedding(self.columns[name], self.model.entities))
 
     def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
-        found: Tensor = self.model.projection(
-            operand, functional.embedding(self.columns[relation], self.model.relations)
-        )
-        return found
+        relations_BD = functional.embedding(self.columns[relation], self.model.relations)
+        return positive(self.model.projection(torch.cat([operand, relations_BD], -1)))
 
     def intersection(self, operands: Sequence[Tensor]) -> Tensor:
         return self.model.attention.combine(torch.stack(list(operands)))

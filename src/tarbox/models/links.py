@@ -119,6 +119,14 @@ def _stack(*parts: tuple[NDArray[Any], ...]) -> NDArray[np.int32]:
     return np.concatenate([np.stack(part, axis=1) for part in parts]).astype(np.int32)
 
 
+def lift(concepts_B: Tensor, closed: tuple[Tensor, Tensor], sampler: Sampler) -> Tensor:
+    """[B] the concepts, or one above each, at random: `closed` are the offsets and columns of all ancestors."""
+    offsets, above = closed
+    sizes = offsets[concepts_B + 1] - offsets[concepts_B]
+    place = offsets[concepts_B] + (sampler.fractions((len(concepts_B),)) * sizes).long().minimum(sizes - 1)
+    return above[place].long()
+
+
 @final
 class LinkSource(SampleSource):
     """Links [L, 3] that lead to one kind of node, by any relation."""
@@ -143,10 +151,8 @@ class LinkSource(SampleSource):
         if self.lifts is None:
             return links_B3
         typing, offsets, above = self.lifts
-        concepts = links_B3[:, 2].long() - self.rivals.reached.start
-        sizes = offsets[concepts + 1] - offsets[concepts]
-        place = offsets[concepts] + (sampler.fractions((len(concepts),)) * sizes).long().minimum(sizes - 1)
-        lifted = (above[place] + self.rivals.reached.start).to(links_B3.dtype)
+        first = self.rivals.reached.start
+        lifted = (lift(links_B3[:, 2].long() - first, (offsets, above), sampler) + first).to(links_B3.dtype)
         reached = torch.where(links_B3[:, 0] == typing, lifted, links_B3[:, 2])
         return torch.stack([links_B3[:, 0], links_B3[:, 1], reached], 1)
 

@@ -15,17 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tarbox.core.errors import QueryError
 from tarbox.core.ids import Level, Role
 from tarbox.execution.rows import EVERYTHING
+from tarbox.kb.closure import Instances
 from tarbox.models.base import EntityModel, Model, Sizes, Task, on_device
 from tarbox.query.algebra import Concept, Direction, Entity, Exists, Query, fold, lift, slots, with_operands
 
 if TYPE_CHECKING:
-    from tarbox.kb.arrays import Ids
+    from tarbox.kb.arrays import Ids, Keys
+    from tarbox.kb.facts import Facts
 
 PAIR_BLOCK: Final = 1024
 """How many queries are scored at a time: what a model holds for each of them must not grow with the table."""
@@ -44,6 +47,13 @@ def enlarged(sizes: Sizes) -> Sizes:
     return Sizes(sizes.entities + sizes.concepts, 0, sizes.relations + 1)
 
 
+def enlarged_facts(facts: Facts, sizes: Sizes) -> Keys:
+    """[F, 3] (head, relation, tail): the assertions, then the closed typings as those of one more relation."""
+    typed, types = Instances.of(facts).concepts_of.coordinates()
+    typings = np.stack([typed, np.full_like(typed, sizes.relations), types + sizes.entities], 1)
+    return np.concatenate([np.stack([facts.heads, facts.relations, facts.tails], 1), typings]).astype(np.int64)
+
+
 @final
 class OneMoreHop(Model):
     """An `EntityModel` of the enlarged graph, as a model of both levels. Subsumption is no task of it.
@@ -58,6 +68,10 @@ class OneMoreHop(Model):
         super().__init__(sizes)
         self.inner, self.name = inner, name
         self.lacks = inner.lacks
+
+    def observe(self, facts: Facts) -> None:
+        """The facts of the enlarged graph."""
+        self.inner.observe(torch.from_numpy(enlarged_facts(facts, self.sizes)))
 
     def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
         """[B, N] of the nodes that are entities, or of those that are concepts."""

@@ -22,7 +22,7 @@ import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch import Tensor
 
-TERM_CODES: Final[Mapping[str, int]] = MappingProxyType({"dot": 0, "l1": 1, "box": 2})
+TERM_CODES: Final[Mapping[str, int]] = MappingProxyType({"dot": 0, "l1": 1, "box": 2, "cone": 3})
 _ROWS: Final = 8
 _WIDTH: Final = 256
 
@@ -38,11 +38,16 @@ def _sign(x):
 
 @_jit
 def _term(x, q, o, inside, KIND: tl.constexpr):
-    """What is summed: x q, |x - q|, or the distance from the box with centre q and offset o."""
+    """What is summed: x q, |x - q|, or the distance from the box with centre q and offset o, or from the cone with
+    axis q and half aperture o."""
     if KIND == 0:
         return x * q
     if KIND == 1:
         return tl.abs(x - q)
+    if KIND == 3:
+        height, sine = tl.abs(tl.sin((x - q) / 2)), tl.sin(o / 2)
+        outside = height * tl.cos(o / 2) - tl.abs(tl.cos((x - q) / 2)) * sine
+        return tl.maximum(outside, 0.0) + inside * tl.minimum(height, sine)
     apart = tl.abs(x - q)
     return tl.maximum(apart - o, 0.0) + inside * tl.minimum(apart, o)
 
@@ -54,6 +59,11 @@ def _by_row(x, q, o, inside, KIND: tl.constexpr):
         return q + 0.0 * x
     if KIND == 1:
         return _sign(x - q)
+    if KIND == 3:
+        s, c = tl.sin((x - q) / 2), tl.cos((x - q) / 2)
+        rise = _sign(s) * c / 2
+        leaves = rise * tl.cos(o / 2) + _sign(c) * s * tl.sin(o / 2) / 2
+        return tl.where(tl.abs(s) > tl.sin(o / 2), leaves, inside * rise)
     return _sign(x - q) * tl.where(tl.abs(x - q) > o, 1.0, inside)
 
 
@@ -63,6 +73,16 @@ def _by_query(x, q, o, inside, KIND: tl.constexpr):
     if KIND == 0:
         return x
     return -_by_row(x, q, o, inside, KIND)
+
+
+@_jit
+def _by_offset(x, q, o, inside, KIND: tl.constexpr):
+    """The derivative of the term by o."""
+    if KIND == 3:
+        s, c = tl.abs(tl.sin((x - q) / 2)), tl.abs(tl.cos((x - q) / 2))
+        sine, cosine = tl.sin(o / 2), tl.cos(o / 2)
+        return tl.where(s > sine, ((inside - c) * cosine - s * sine) / 2, 0.0)
+    return tl.where(tl.abs(x - q) > o, inside - 1.0, 0.0)
 
 
 @_jit
@@ -79,7 +99,7 @@ def _sum_kernel(  # noqa: PLR0913, PLR0917
     for start in range(0, D, TD):
         d = start + lanes
         q = tl.load(queries + b * D + d, mask=d < D, other=0.0)[None, :]
-        o = tl.load(offsets + b * D + d, mask=d < D, other=0.0)[None, :] if KIND == 2 else q
+        o = tl.load(offsets + b * D + d, mask=d < D, other=0.0)[None, :] if KIND >= 2 else q
         x = tl.load(table + row[:, None] * D + d[None, :], mask=(k < K)[:, None] & (d < D)[None, :], other=0.0)
         total += _term(x, q, o, inside, KIND)
     tl.store(out + b * K + k, tl.sum(total, axis=1), mask=k < K)
@@ -90,11 +110,11 @@ def _query_gradient_kernel(  # noqa: PLR0913, PLR0917
     queries, offsets, table, rows, grad, by_query, by_offset, D, inside,
     K: tl.constexpr, TK: tl.constexpr, TD: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
-    """by_query[b, d] = the sum over k of grad[b, k] times the term's derivative; by_offset the same, for boxes."""
+    """by_query[b, d] = the sum over k of grad[b, k] times the term's derivative; by_offset that by o."""
     b = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * TD + tl.arange(0, TD)
     q = tl.load(queries + b * D + d, mask=d < D, other=0.0)[None, :]
-    o = tl.load(offsets + b * D + d, mask=d < D, other=0.0)[None, :] if KIND == 2 else q
+    o = tl.load(offsets + b * D + d, mask=d < D, other=0.0)[None, :] if KIND >= 2 else q
     total = tl.zeros([TD], dtype=tl.float32)
     widened = tl.zeros([TD], dtype=tl.float32)
     for start in range(0, K, TK):
@@ -103,10 +123,10 @@ def _query_gradient_kernel(  # noqa: PLR0913, PLR0917
         g = tl.load(grad + b * K + k, mask=k < K, other=0.0)[:, None]
         x = tl.load(table + row[:, None] * D + d[None, :], mask=(k < K)[:, None] & (d < D)[None, :], other=0.0)
         total += tl.sum(g * _by_query(x, q, o, inside, KIND), axis=0)
-        if KIND == 2:
-            widened += tl.sum(g * tl.where(tl.abs(x - q) > o, inside - 1.0, 0.0), axis=0)
+        if KIND >= 2:
+            widened += tl.sum(g * _by_offset(x, q, o, inside, KIND), axis=0)
     tl.store(by_query + b * D + d, total, mask=d < D)
-    if KIND == 2:
+    if KIND >= 2:
         tl.store(by_offset + b * D + d, widened, mask=d < D)
 
 
@@ -128,7 +148,7 @@ def _row_gradient_kernel(  # noqa: PLR0913, PLR0917
         at = (pair // K).to(tl.int64)[:, None] * D + d[None, :]
         inside_edges = (place < stop)[:, None] & (d < D)[None, :]
         q = tl.load(queries + at, mask=inside_edges, other=0.0)
-        o = tl.load(offsets + at, mask=inside_edges, other=0.0) if KIND == 2 else q
+        o = tl.load(offsets + at, mask=inside_edges, other=0.0) if KIND >= 2 else q
         total += tl.sum(g * _by_row(x, q, o, inside, KIND), axis=0)
     tl.store(out + r * D + d, total, mask=d < D)
 
@@ -136,8 +156,8 @@ def _row_gradient_kernel(  # noqa: PLR0913, PLR0917
 @final
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What is summed: its kind, the query's parts [B, D] (the second counts for boxes only), the table [N, D], the
-    rows [B, K] of it, and the share of a distance within a box.
+    """What is summed: its kind, the query's parts [B, D] (the second counts for boxes and cones only), the table
+    [N, D], the rows [B, K] of it, and the share of a distance within a box or cone.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Sums over dimensions for pairs of a query and a row of a table: L1 distances, box distances, products.
+"""Sums over dimensions for pairs of a query and a row of a table: distances from points, boxes and cones; products.
 
 Training scores a few rows of the entity table for each query; the rows are different for every query, so that memory
 traffic is all the cost. On a GPU a Triton kernel reads each row once and keeps nothing of size B x K x D
@@ -32,14 +32,27 @@ def _box_term(rows: Tensor, parts: Sequence[Tensor], inside: float) -> Tensor:
     return (apart - offset).relu() + inside * torch.minimum(apart, offset)
 
 
+def _cone_term(rows: Tensor, parts: Sequence[Tensor], inside: float) -> Tensor:
+    axis, half = parts
+    turned, wide = (rows - axis) / 2, half / 2
+    height, sine = torch.sin(turned).abs(), torch.sin(wide)
+    outside = (height * torch.cos(wide) - torch.cos(turned).abs() * sine).relu()
+    return outside + inside * torch.minimum(height, sine)
+
+
 TERMS: Final[Mapping[str, SumTerm]] = MappingProxyType(
     {
         "dot": lambda rows, parts, _: rows * parts[0],
         "l1": lambda rows, parts, _: (rows - parts[0]).abs(),
         "box": _box_term,
+        "cone": _cone_term,
     }
 )
 """What is summed over dimensions, in torch; `pair_kernels` has the same in Triton."""
+WIDE: Final = frozenset({"box", "cone"})
+"""Where a query has a second part: how far it reaches to both sides of the first."""
+_TERMS_AT_A_TIME: Final = 1 << 25
+"""Dimensions of pairs that torch holds at a time where every row is compared."""
 
 
 def dot_pairs(queries_BD: Tensor, table_ND: Tensor, rows_BK: Tensor) -> Tensor:
@@ -69,6 +82,27 @@ def box_pairs(box: tuple[Tensor, Tensor], table_ND: Tensor, rows_BK: Tensor, ins
     tensor([[0.5000, 4.0000]])
     """
     return _sums("box", box, table_ND, rows_BK, inside)
+
+
+def cone_pairs(cone: tuple[Tensor, Tensor], table_ND: Tensor, rows_BK: Tensor, inside: float) -> Tensor:
+    """[B, K] the distance of each cone (axes, half apertures in [0, pi]) from its rows, which are angles: the chords
+    outside, plus a share of those inside (`tarbox.models.cone`).
+
+    >>> cone = torch.tensor([[0.0]]), torch.tensor([[1.0]])
+    >>> cone_pairs(cone, torch.tensor([[0.5], [2.0]]), torch.tensor([[0, 1]]), inside=0.0)
+    tensor([[0.0000, 0.4794]])
+    """
+    return _sums("cone", cone, table_ND, rows_BK, inside)
+
+
+def cone_distances(cone: tuple[Tensor, Tensor], table_ND: Tensor, inside: float) -> Tensor:
+    """[B, N] the distance of each cone from every row, a block of queries at a time."""
+    block = max(1, _TERMS_AT_A_TIME // max(table_ND.numel(), 1))
+    rows_N = torch.arange(len(table_ND), device=table_ND.device)
+    parts = zip(*(torch.split(side, block) for side in cone), strict=True)
+    return torch.cat(
+        [cone_pairs((axes, halves), table_ND, rows_N.expand(len(axes), -1), inside) for axes, halves in parts]
+    )
 
 
 def box_distances(box: tuple[Tensor, Tensor], table_ND: Tensor, inside: float) -> Tensor:
@@ -119,7 +153,7 @@ class _PairSums(torch.autograd.Function):
         first, second, table_ND, rows_BK = ctx.saved_tensors
         pairs = Pairs(ctx.kind, (first, second), table_ND, rows_BK, ctx.number)
         by_parts, by_table = pair_gradients(pairs, grad_BK.float().contiguous())
-        return None, by_parts[0], by_parts[1] if ctx.kind == "box" else None, by_table, None, None
+        return None, by_parts[0], by_parts[1] if ctx.kind in WIDE else None, by_table, None, None
 
 
 def runs_triton(*given: Tensor) -> bool:

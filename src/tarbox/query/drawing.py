@@ -28,7 +28,7 @@ COLUMN_GAP: Final = 56
 LETTER: Final = 7.2
 LONGEST_LABEL: Final = 34
 
-_STYLE: Final = """
+STYLE: Final = """
 .tb-query{font:13px system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
 .tb-query text{fill:#26323d;text-anchor:middle;dominant-baseline:central}
 .tb-query text.tb-name{text-anchor:end}
@@ -83,7 +83,7 @@ def draw(query: Query, naming: NameWriter, description: str = "", follow_theme: 
     root, rows = _place(query, 0, 0)
     columns = _columns(root, 1 + max(node.level for node in _all(root)), naming)
     width, height = columns[0] + RADIUS + RING + MARGIN, 2 * (MARGIN + RADIUS + RING) + (rows - 1) * ROW
-    said, style = description or render(query, naming), _STYLE if follow_theme else _STYLE.partition("@media")[0]
+    said, style = description or render(query, naming), STYLE if follow_theme else STYLE.partition("@media")[0]
     return "".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="tb-query" role="img" width="{width:.0f}" '

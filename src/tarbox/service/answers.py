@@ -224,8 +224,9 @@ class Answers:
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per answer: ``level``, and the fields of `ConceptAnswer`."""
-        return pa.Table.from_pylist([*_rows("entity", self.entities), *_rows("concept", self.concepts)], _SCHEMA)
+        """One row per answer: ``level``, and the fields of `ConceptAnswer`; those of a test only of a described set."""
+        rows = [*_rows("entity", self.entities), *_rows("concept", self.concepts)]
+        return pa.Table.from_pylist(rows, _SCHEMA if "set_size" in self.extra else _SCHEMA_OF_QUERIES)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The table of `to_arrow` for whoever reads Arrow: `polars.DataFrame(answers)`."""
@@ -265,6 +266,9 @@ _TEXTS: Final = ("level", "iri", "label", "status")
 _SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in _TEXTS]
     + [(each.name, pa.float64()) for each in fields(ConceptAnswer) if each.name not in _TEXTS]
+)
+_SCHEMA_OF_QUERIES: Final = pa.schema(
+    [_SCHEMA.field(name) for name in (*_TEXTS, "degree", "coverage", "specificity")]  # the others are of a test
 )
 
 

@@ -2,8 +2,8 @@
 
 One thread answers; while it does, the event loop collects what comes in, and hands it over as the next batch. Alone, a
 question goes through at once. Where several ask, those who were just answered are likely to ask again, and a call costs
-little more for them as well: the next batch waits for as many as there were, for a fifth of the time that the last one
-took at most. A batch crosses between the threads once in each direction, however many questions it has.
+little more for them as well: the next batch waits for as many as there were, for the time that the last one took at
+most. A batch crosses between the threads once in each direction, however many questions it has.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tarbox.core.errors import Overloaded
 Q = TypeVar("Q")
 A = TypeVar("A")
 MOST: Final = 64
-PATIENCE: Final = 0.2
+PATIENCE: Final = 1.0
 """The share of a batch's time for which the next one waits; no longer than `LONGEST` seconds."""
-LONGEST: Final = 0.02
+LONGEST: Final = 0.01
 
 
 @final
@@ -97,8 +97,12 @@ class Batcher(Generic[Q, A]):
         self._report(len(batch))
         loop = asyncio.get_running_loop()
         self._began = loop.time()
-        answered = loop.run_in_executor(self._thread, self._answer, [question for question, _ in batch])
-        answered.add_done_callback(lambda done: self._finish(batch, done.result()))
+        self._thread.submit(self._work, batch, loop)
+
+    def _work(self, batch: Sequence[tuple[Q, asyncio.Future[A]]], loop: asyncio.AbstractEventLoop) -> None:
+        """Answers a batch in the thread; a future between it and the loop would cost as much as a part of an answer."""
+        answers = self._answer([question for question, _ in batch])
+        loop.call_soon_threadsafe(self._finish, batch, answers)
 
     def _finish(self, batch: Sequence[tuple[Q, asyncio.Future[A]]], answers: Sequence[A | Exception]) -> None:
         self._asked = ()

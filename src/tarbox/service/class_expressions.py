@@ -7,7 +7,7 @@ hierarchy and from the links between classes (`tarbox.kb.class_view`): sound, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Final, assert_never, final
 
@@ -44,6 +44,7 @@ from tarbox.service.collections import Thing
 from tarbox.service.degrees import MIN_DEGREE, check_degree
 from tarbox.service.knowledge_base import KnowledgeBase
 
+CLASS_LISTS: Final = ("equivalent", "direct_superclasses", "superclasses", "direct_subclasses", "subclasses")
 _FACETS: Final = {">=": "minInclusive", ">": "minExclusive", "<=": "maxInclusive", "<": "maxExclusive"}
 _MINIMUM: Final = {
     False: ("ObjectMinCardinality", "ObjectSomeValuesFrom"),
@@ -70,7 +71,8 @@ class ClassDescription:
 
     `superclasses` and `subclasses` are all of them, the direct ones among them; `reasoned` says whether a reasoner
     for OWL found them, `satisfiable` whether anything can be in the expression at all. Of a run, `predicted` are the
-    classes that are probably missing among the direct ones, the most probable first.
+    classes that are probably missing among the direct ones, the most probable first. `class_counts` are of all classes
+    of each list, also where a part is listed.
     """
 
     expression: str
@@ -85,6 +87,11 @@ class ClassDescription:
     satisfiable: bool = True
     predicted_superclasses: tuple[PlacedItem, ...] = ()
     predicted_subclasses: tuple[PlacedItem, ...] = ()
+    class_counts: dict[str, int] = field(default_factory=dict)
+
+    def part(self, limit: int, offset: int) -> ClassDescription:
+        """The same with so many of each list of classes, those after the first `offset`."""
+        return replace(self, **{name: getattr(self, name)[offset : offset + limit] for name in CLASS_LISTS})
 
 
 @final
@@ -127,7 +134,9 @@ def describe_expression(
     all_below = _closed(place.below, hierarchy, up=False) - place.equal - itself
     nearest = _nearest(all_below, hierarchy, up=False)
     answers = kb.answer(_with_members(kb, query, place.equal | nearest), 0 if kb.of_classes else k)
-    return ClassDescription(
+    known, own = all_above | all_below, itself | place.equal
+    predicted = {up: _predicted(kb, own, known, up, min_degree)[:k] for up in (True, False)}
+    found = ClassDescription(
         kb.render(query),
         _things(kb, place.equal - itself),
         _things(kb, _nearest(all_above, hierarchy, up=True)),
@@ -138,8 +147,10 @@ def describe_expression(
         0 if kb.of_classes else answers.entity_count,
         place.reasoned,
         place.satisfiable,
-        *(_predicted(kb, itself | place.equal, all_above | all_below, up, min_degree)[:k] for up in (True, False)),
+        predicted[True],
+        predicted[False],
     )
+    return replace(found, class_counts={name: len(getattr(found, name)) for name in CLASS_LISTS})
 
 
 def _with_members(kb: KnowledgeBase, query: Query, within: set[int]) -> Query:

@@ -119,10 +119,11 @@ def resume(
     settings = resolve([merge(saved.settings, changes)])
     check_processes(settings)
     hardware = open_hardware(settings.hardware)
-    if "updates" in saved.description:
-        raise ConfigError(f"{saved.path} was updated: its training cannot go on. Train again on the store.")
     run = RunFolder(saved.path)
     with run.locked():
+        saved = open_run(output)  # another process may have updated it meanwhile
+        if "updates" in saved.description:
+            raise ConfigError(f"{saved.path} was updated: its training cannot go on. Train again on the store.")
         opened = _source_of(saved, source)
         run.write_settings(settings)
         if run.is_complete():

@@ -158,8 +158,8 @@ def _coalesce(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sum_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: where these are of one row, some of
-    those at the end are there once more, with 0. To read back how many differ, a host would wait for every step."""
+    """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: where several are of one row, some
+    of the last rows are there once more, with 0. To read back how many differ, a host would wait in every step."""
     rows_R, order_R = gradient._indices()[0].sort()
     place_R = torch.cat([rows_R.new_zeros(1), (rows_R[1:] != rows_R[:-1]).long().cumsum(0)])
     values_RD = gradient._values()[order_R]

@@ -56,7 +56,7 @@ export class Classes {
   /** Where all classes of a kind are direct ones, they stand there once; what nothing can be in is below all. */
   #present(found) {
     const lists = LISTS.filter(([key]) => found.satisfiable || key === "equivalent").filter(
-      ([key]) => found[key].length !== found[`direct_${key}`]?.length,
+      ([key]) => found.class_counts[key] !== found.class_counts[`direct_${key}`],
     );
     const predicted = PREDICTED.filter(([key]) => found[key].length);
     const told = [];
@@ -69,10 +69,10 @@ export class Classes {
   }
 
   #list(found, [key, one, many]) {
-    const all = found[key];
-    const shown = all.slice(0, LONGEST).map((each) => element("dd", {}, this.#link(each)));
-    if (all.length > LONGEST) shown.push(element("dd", { class: "rest" }, `and ${number(all.length - LONGEST)} more`));
-    return element("div", {}, element("dt", {}, all.length ? counted(all.length, one, many) : `no ${many}`), shown);
+    const count = found.class_counts[key] ?? found[key].length;
+    const shown = found[key].slice(0, LONGEST).map((each) => element("dd", {}, this.#link(each)));
+    if (count > LONGEST) shown.push(element("dd", { class: "rest" }, `and ${number(count - LONGEST)} more`));
+    return element("div", {}, element("dt", {}, count ? counted(count, one, many) : `no ${many}`), shown);
   }
 
   #link({ label, name, degree, status }) {

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -22,7 +20,7 @@ import pyarrow.csv
 
 from tarbox.kb.facts import NO_SPLIT
 from tarbox.kb.sources import Source, chunks
-from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, batch
+from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, batch, in_parallel
 from tarbox.kb.terms import XSD_STRING
 
 _COLUMNS: Final = ("subject", "predicate", "object", "stop")
@@ -38,7 +36,6 @@ _LITERAL: Final = (  # without escapes, its language in the one form that pyoxig
     rf"\"[^\"\\\x00-\x1f\x7f-\x{{9f}}\x{{FFFE}}\x{{FFFF}}]*\"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^{_PLAIN})?"
 )
 _WHERE = re.compile(r"^Parser error [^:]*: ")
-_AHEAD: Final = 16
 LONGEST_TERM: Final = 1 << 24
 TOO_LONG: Final = f"a term of more than {LONGEST_TERM:,} bytes, the most that pyoxigraph takes"
 
@@ -46,12 +43,8 @@ TOO_LONG: Final = f"a term of more than {LONGEST_TERM:,} bytes, the most that py
 def read_lines(source: Source, options: ReadOptions, progress: Callable[[int], None]) -> Iterator[Piece]:
     del options  # N-Triples has absolute IRIs only
     parse = partial(_parse_numbered, format=source.format)
-    with source.open() as stream, ThreadPoolExecutor(2) as pool:
-        blocks = chunks(stream)
-        waiting = [pool.submit(parse, block) for block in islice(blocks, _AHEAD)]
-        while waiting:
-            piece = waiting.pop(0).result()
-            waiting += [pool.submit(parse, block) for block in islice(blocks, 1)]
+    with source.open() as stream:
+        for piece in in_parallel(parse, chunks(stream)):
             progress(stream.position())
             yield piece
         if stream.failure:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,16 +19,18 @@ from typing import Final, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
 from tarbox.core.errors import ConfigError, SourceError
 from tarbox.kb.facts import NO_SPLIT, SPLITS
 from tarbox.kb.namespaces import LABEL, SUBCLASS, TYPE
 from tarbox.kb.sources import COMPRESSIONS, Source, chunks
-from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, attribute_list
+from tarbox.kb.statements import NOTHING, STATEMENTS, Piece, ReadOptions, attribute_list, in_parallel
 from tarbox.kb.terms import from_cell, from_ntriples, literal, valid_iri
 
 TableRows = list[tuple[int, list[str]]]
 """(line, cells) of the rows of a table."""
+ParseRows = Callable[[bytes, int], tuple[TableRows, list[tuple[int, str]]]]
 
 
 @final
@@ -96,24 +99,58 @@ def read_table(source: Source, options: ReadOptions, progress: Callable[[int], N
     places: list[int] = []
     parse = partial(split_rows, delimiter="\t" if source.format == "tsv" else ",", quoted=source.format == "csv")
     with source.open() as stream:
-        for first_line, block in chunks(stream):
+        blocks = chunks(stream)
+        for first_line, block in blocks:  # until there is a row to tell the layout by
             rows, rejected = parse(block, first_line)
-            if layout is None and rows and options.columns:
+            if rows and options.columns:
                 layout, places = _choose(source, rows.pop(0)[1], options.columns)
-            elif layout is None and rows:
+            elif rows:
                 layout = _layout(source, len(rows[0][1]))
                 if {cell.strip().lower() for cell in rows[0][1]} <= _HEADERS:
                     rows = rows[1:]
-            if places:
-                rows, short = _pick(rows, places)
-                rejected += short
             progress(stream.position())
             if layout is not None:
-                yield _piece(rows, rejected, layout, options.table_base)
-            elif rejected:
-                yield Piece(NOTHING, rejected)
+                yield _piece(rows, rejected, places, layout, options.table_base)
+                break
+            yield Piece(NOTHING, rejected)
+        if layout is not None:
+            quick = source.format == "tsv" and not places
+            read = partial(_read_block, parse=parse, places=places, layout=layout, base=options.table_base, quick=quick)
+            for piece in in_parallel(read, blocks):
+                progress(stream.position())
+                yield piece
         if stream.failure:
             yield Piece(NOTHING, [(stream.lines + 1, stream.failure)])
+
+
+def _read_block(
+    block: tuple[int, bytes], parse: ParseRows, places: list[int], layout: Layout, base: str, quick: bool
+) -> Piece:
+    columns = plain_columns(block[1], layout) if quick else None
+    if columns is not None:
+        return Piece(_statements(columns, layout, base))
+    return _piece(*parse(block[1], block[0]), places, layout, base)
+
+
+def plain_columns(block: bytes, layout: Layout) -> list[pa.Array] | None:
+    """The columns of a block of tab-separated rows, or None where one needs a closer look: `_piece` then takes it."""
+    if any(sign in block for sign in (b"\0", b"\r", b"<")) or block.startswith(BOM_UTF8):
+        return None
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(block),
+            pa.csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=layout.names),
+            pa.csv.ParseOptions(delimiter="\t", quote_char=False),
+            pa.csv.ConvertOptions(column_types=dict.fromkeys(layout.names, pa.string()), strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:
+        return None
+    columns = [table[name].combine_chunks() for name in layout.names]
+    if any(pc.any(pc.equal(pc.utf8_trim_whitespace(column), "")).as_py() for column in columns):
+        return None
+    if layout.has_split and not pc.all(pc.is_in(columns[-1], pa.array(SPLITS))).as_py():
+        return None
+    return columns
 
 
 def _choose(source: Source, header: list[str], columns: Mapping[str, str]) -> tuple[Layout, list[int]]:
@@ -171,7 +208,10 @@ def split_rows(block: bytes, first_line: int, delimiter: str, quoted: bool) -> t
     return rows, rejected
 
 
-def _piece(rows: TableRows, rejected: list[tuple[int, str]], layout: Layout, base: str) -> Piece:
+def _piece(rows: TableRows, rejected: list[tuple[int, str]], places: list[int], layout: Layout, base: str) -> Piece:
+    if places:
+        rows, short = _pick(rows, places)
+        rejected += short
     width = len(layout.names)
     good: list[list[str]] = []
     attributes: list[tuple[int, str, str]] = []
@@ -183,21 +223,24 @@ def _piece(rows: TableRows, rejected: list[tuple[int, str]], layout: Layout, bas
             attributes += [row for row in reversed(said) if row[2].strip()]
         else:
             rejected.append((number, fault))
-    if not good:
-        return Piece(NOTHING, sorted(rejected))
     columns = [pa.array(column, pa.string()) for column in zip(*good, strict=True)]
+    statements = _statements(columns, layout, base) if good else NOTHING
+    return Piece(statements, sorted(rejected), attributes=attribute_list(attributes))
+
+
+def _statements(columns: list[pa.Array], layout: Layout, base: str) -> pa.RecordBatch:
+    rows = len(columns[0])
     ids = partial(_each_distinct, convert=partial(from_cell, base=base))
-    last = columns[width - 1 - layout.has_split]
+    last = columns[len(layout.names) - 1 - layout.has_split]
     objects = _each_distinct(last, literal) if layout.text else ids(last)
     predicate = layout.predicate
-    predicates = ids(columns[predicate]) if isinstance(predicate, int) else pa.repeat(pa.scalar(predicate), len(good))
+    predicates = ids(columns[predicate]) if isinstance(predicate, int) else pa.repeat(pa.scalar(predicate), rows)
     splits = (
         pc.index_in(columns[-1], pa.array(SPLITS)).cast(pa.int8())
         if layout.has_split
-        else pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), len(good))
+        else pa.repeat(pa.scalar(NO_SPLIT, pa.int8()), rows)
     )
-    statements = pa.record_batch([ids(columns[0]), predicates, objects, splits], schema=STATEMENTS)
-    return Piece(statements, sorted(rejected), attributes=attribute_list(attributes))
+    return pa.record_batch([ids(columns[0]), predicates, objects, splits], schema=STATEMENTS)
 
 
 def _fault(cells: list[str], layout: Layout, width: int) -> str | None:

@@ -127,7 +127,7 @@ def _within(keys: Keys, number: int, width: int) -> slice:
 class Scope:
     """What is asked after a change. All questions of `new` entities [E], and those whose facts have `changed` (keys as
     of `Totals`, sorted), are asked as if for the first time; every other one, whose total is known, only whether it
-    leads to a new entity. `typed` [E] are asked for concepts."""
+    leads to a new entity that has the relation or may have it. `typed` [E] are asked for concepts."""
 
     new: NDArray[np.bool_]
     changed: Keys
@@ -162,8 +162,8 @@ def candidate_links(
         likely = evidence.signatures.relation(2 * relation), evidence.signatures.relation(2 * relation + 1)
         found: list[Keys] = [np.empty(0, np.int64)]
         sums = []
-        for directed, probable in zip((2 * relation, 2 * relation + 1), likely, strict=True):
-            rows, columns, total = _ask(predictor, evidence, directed, (probable, most), scope)
+        for directed, ends in ((2 * relation, likely), (2 * relation + 1, likely[::-1])):
+            rows, columns, total = _ask(predictor, evidence, directed, (*ends, most), scope)
             head, tail = (columns, rows) if directed % 2 == 0 else (rows, columns)
             found.append(pair_keys(head, tail, codec.width))
             sums.append(total)
@@ -178,45 +178,49 @@ def candidate_links(
 
 
 def _ask(
-    predictor: Complex, evidence: Evidence, directed: int, limits: tuple[Floats, int], scope: Scope | None
+    predictor: Complex, evidence: Evidence, directed: int, limits: tuple[Floats, Floats, int], scope: Scope | None
 ) -> tuple[Keys, Keys, Floats]:
     """(entities, what a directed relation may lead to from them, [E] the logarithm of the sum of each softmax over what
-    is not known; NaN where none was asked for)."""
-    probable, most = limits
+    is not known; NaN where none was asked for). The limits: how likely [E] it leads from, and to, each; candidates."""
+    *probable, most = limits
     width = evidence.sizes.entities
     known = evidence.known_links(directed)
-    asked = probable >= LEAST_LIKELY
-    asked[known[0]] = True
+    asked, reachable = (_plausible(*ends) for ends in zip(probable, known, strict=True))
     share = len(known[0]) / max(2 * len(evidence.facts.heads), 1)
     size = _pool_size(len(evidence.facts.heads), share, int(asked.sum()), predictor)
     pool = Pool.of(np.bincount(known[1], minlength=width), 0, size, needed=False)
     sums = np.full(width, np.nan, np.float32)
-    parts = [(asked, pool)]
+    parts = [(asked, pool, len(pool))]
     if scope is not None:
         sums = np.where(asked, scope.totals.of_relation(directed, width), np.nan)
         again = asked & (scope.again(directed) | np.isnan(sums))
         sums[again] = np.nan
-        parts = [(again, pool), (asked & ~again, Pool(0, width, np.flatnonzero(scope.new).astype(np.int32)))]
+        new = Pool(0, width, np.flatnonzero(scope.new & reachable).astype(np.int32))
+        parts = [(again, pool, len(pool)), (asked & ~again, new, int(scope.new.sum()))]
 
-    def ask(entities: Ids, pool: Pool) -> tuple[Keys, Keys]:
+    def ask(everybody: Ids, pool: Pool, size: int, rows: slice) -> tuple[Keys, Keys]:
+        entities = everybody[rows]
         scores = predictor.scores(_questions(predictor, directed, entities), pool.nodes(predictor.nodes)).float()
         _remove(scores, entities, known, pool)
         total = _on(sums[entities], scores)
         if np.isnan(sums[entities[0]]):
             total = torch.logsumexp(scores, 1)
             sums[entities] = total.cpu().numpy()
-        row, column = _strongest(scores, total, max(_FEWEST, -(-most * len(pool) // width)))
+        row, column = _strongest(scores, total, max(_FEWEST, -(-most * size // width)))
         return entities[row].astype(np.int64), pool.names(column)
 
     found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    for flags, reached in parts:
+    for flags, reached, size in parts:
         entities = np.flatnonzero(flags if len(reached) else flags[:0]).astype(np.int32)
-        found += _each(partial(_ask_some, ask, entities, reached), len(entities), len(reached), predictor)
+        found += _each(partial(ask, entities, reached, size), len(entities), len(reached), predictor)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([columns for _, columns in found]), sums
 
 
-def _ask_some(ask: Callable[[Ids, Pool], T], entities: Ids, pool: Pool, rows: slice) -> T:
-    return ask(entities[rows], pool)
+def _plausible(probable: Floats, known: Ids) -> NDArray[np.bool_]:
+    """[E] the entities that have a directed relation, or are likely to."""
+    found: NDArray[np.bool_] = probable >= LEAST_LIKELY
+    found[known] = True
+    return found
 
 
 def _each(ask: Callable[[slice], T], size: int, width: int, predictor: Complex) -> Iterator[T]:

@@ -25,6 +25,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.base import Sizes
 from tarbox.models.credo.compatibility import Compatibility
+from tarbox.models.credo.kernels import sum_rows
 from tarbox.models.credo.neighbours import Neighbours
 from tarbox.models.credo.rules import RuleConfidences
 from tarbox.models.saved import sizes_of
@@ -120,9 +121,8 @@ class Signatures:
 
     def relation(self, directed: int) -> Floats:
         """[E] how likely each entity has a directed relation."""
-        weights = self.weights[:, directed].numpy().astype(np.float64)
-        sums = np.concatenate([[0.0], np.cumsum(weights[self.rows.columns])])
-        found: Floats = (sums[self.rows.offsets[1:]] - sums[self.rows.offsets[:-1]]).astype(np.float32)
+        found: Floats = np.empty(len(self.rows), np.float32)
+        sum_rows(self.rows.offsets, self.rows.columns, self.weights[:, directed].numpy().copy(), found)
         return found
 
     def concepts(self, entities: Ids) -> Floats:

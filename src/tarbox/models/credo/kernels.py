@@ -29,12 +29,11 @@ def _compiled(function: F) -> F:
 def share_out(work: Callable[[slice], object], size: int, block: int) -> None:
     """Call `work` with slices of at most `block` of `size` rows, on all processors where there are several blocks."""
     blocks = [slice(start, min(start + block, size)) for start in range(0, size, block)]
-    threads = min(os.cpu_count() or 1, len(blocks))
-    if threads <= 1:
+    if len(blocks) <= 1:  # to ask for the number of processors takes as long as a small block
         for rows in blocks:
             work(rows)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(blocks))) as pool:
         list(pool.map(work, blocks))
 
 
@@ -48,6 +47,16 @@ def _find(columns: Any, low: int, high: int, wanted: int) -> int:
         else:
             high = middle
     return low
+
+
+@_compiled
+def sum_rows(offsets: Any, columns: Any, weights: Any, out: Any) -> None:
+    """[N] the sum of the weights of each row's columns."""
+    for row in range(len(out)):
+        total = 0.0
+        for place in range(offsets[row], offsets[row + 1]):
+            total += weights[columns[place]]
+        out[row] = total
 
 
 @_compiled

@@ -8,7 +8,6 @@ subsumptions is held out, and a network from features to probabilities is fitted
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -26,7 +25,6 @@ from tarbox.models.credo.neighbours import Adjacency, Neighbours, SharedLinks
 from tarbox.models.credo.network import complete, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT
 
-_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_]+")
 _BY: Final = 32
 """Neighbours of a kind that are candidates, and whose super-concepts are."""
 _COMPARED: Final = 256
@@ -150,12 +148,12 @@ def _join(*parts: tuple[Ids, Ids | Keys]) -> tuple[Ids, Keys]:
 
 
 def words_of(facts: Facts) -> Attributes:
-    """The words of the labels of concepts, or of their names: `DeepLearning` has two."""
+    """The words of the labels of concepts, or of their names."""
     names, numbers = facts.vocabulary.concepts, dict[str, int]()
     found = [
         (row, numbers.setdefault(word, len(numbers)))
         for row in range(len(names))
-        for word in sorted({part.lower() for part in _WORD.findall(names.show(row))})
+        for word in sorted(set(names.words(row)))
     ]
     rows, columns = np.array(found, np.int64).reshape(-1, 2).T
     return Attributes.of(rows, columns, len(names))

@@ -62,13 +62,13 @@ def build_sources(
         if known and batch.level in levels and batch.shape != ONE_HOP:
             sources.append(_of_batch(batch, widths[batch.level], config, device))
     if Task.SUBSUMPTION in wanted and len(facts.subs):
-        sources.append(_subsumptions(facts, instances, device))
+        sources.append(subsumption_pairs(facts, instances, device))
     if Task.INSTANTIATION in wanted and len(facts.typed):
         asked = model is not None and model.asks_typings
         sources += (
             _asked_typings(instances, described, config, device)
             if asked
-            else [_typings(instances, len(facts.vocabulary.entities), device)]
+            else [typing_pairs(instances, len(facts.vocabulary.entities), device)]
         )
     return sources
 
@@ -139,14 +139,14 @@ def _keys(lists: Lists, width: int) -> Keys:
     return keys
 
 
-def _subsumptions(facts: Facts, instances: Instances, device: torch.device) -> PairSource:
+def subsumption_pairs(facts: Facts, instances: Instances, device: torch.device) -> PairSource:
     """What follows from them is no negative."""
     truths = _truths(instances.hierarchy.ancestors, len(instances.hierarchy), device)
     pairs = _tensor(facts.subs, device), _tensor(facts.supers, device)
     return PairSource(Task.SUBSUMPTION, pairs, lambda sampler, pair: corrupt_subsumptions(sampler, truths, pair))
 
 
-def _typings(instances: Instances, entities: int, device: torch.device) -> PairSource:
+def typing_pairs(instances: Instances, entities: int, device: torch.device) -> PairSource:
     truths = _truths(instances.concepts_of, len(instances.hierarchy), device)
     typed, types = (_tensor(column, device) for column in instances.concepts_of.coordinates())
     return PairSource(
