@@ -43,7 +43,7 @@ def minutes(count: float, rate: float | None) -> dict[str, float]:
 def rows_of(size: str, facts: int) -> list[dict[str, Any]]:
     links, nodes = 2 * facts, facts / EACH
     table = nodes * 8 * RANK / 1e9
-    cores, gpu = best("processes", "links_per_second", processes="2"), best("scale", "links_per_second")
+    cores, gpu = best("processes", "links_per_second", processes="2"), best("scale-gpu", "links_per_second")
     steps = [
         ("building", "two cores", minutes(facts, best("ingest", "lines_per_second", building="tarbox kb build"))),
         ("link predictor", "two cores, two processes", minutes(PASSES * links, cores)),

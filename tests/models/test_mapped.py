@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -19,6 +19,7 @@ KINDS = st.sampled_from([np.bool_, np.uint8, np.int8, np.int16, np.int32, np.int
 ARRAYS = KINDS.flatmap(lambda kind: arrays.arrays(kind, arrays.array_shapes(min_dims=1, max_dims=3, min_side=0)))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text("abc/", min_size=1, max_size=4), ARRAYS, max_size=5))
 def test_mapped_arrays_are_those_that_were_written(content: dict[str, np.ndarray]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarbox.models.base import Sizes
@@ -20,6 +20,7 @@ def shards_of(sizes: Sizes, processes: int, seed: int) -> NodeShards:
     return NodeShards.of(sizes, Rounds.of(processes), links)
 
 
+@settings(deadline=None)
 @given(PROCESSES)
 def test_any_two_shards_meet_once_and_no_place_is_taken_twice(processes: int) -> None:
     rounds = Rounds.of(processes)
@@ -34,6 +35,7 @@ def test_any_two_shards_meet_once_and_no_place_is_taken_twice(processes: int) ->
     assert rounds.held(len(rounds)) == rounds.held(0)
 
 
+@settings(deadline=None)
 @given(PROCESSES, SIZES)
 def test_every_node_is_in_one_row_of_one_shard(processes: int, sizes: Sizes) -> None:
     shards = shards_of(sizes, processes, 0)
@@ -46,6 +48,7 @@ def test_every_node_is_in_one_row_of_one_shard(processes: int, sizes: Sizes) -> 
     assert sorted(found) == list(range(sizes.entities + sizes.concepts))
 
 
+@settings(deadline=None)
 @given(PROCESSES, SIZES, st.integers(0, 2**32 - 1))
 def test_every_link_is_trained_on_once_by_who_has_its_nodes(processes: int, sizes: Sizes, seed: int) -> None:
     """A slow look: what a process has in a round, row by row, has the nodes of its links at the rows they are given."""
