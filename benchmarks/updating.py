@@ -282,7 +282,7 @@ def measure_shares(shop: Workshop, protocol: Protocol, shares: Sequence[float]) 
     found: dict[str, Any] = {"training": shop.train("given")}
     found["scratch"] = reciprocal_ranks(by_model(shop.model(shop.place / "run-given")), protocol)
     for share in shares:
-        name = f"without-{share:g}"
+        name = f"without-{share:.0%}"
         shop.write({name: protocol.older(share, shop.seed)})
         shop.train(name)
         model, spent, told = shop.updated(name, "given")
