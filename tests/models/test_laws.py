@@ -242,7 +242,7 @@ def test_an_empty_batch(model: Scorer, level: Level) -> None:
 def test_an_unknown_model_is_said_with_its_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"no model 'countin'\. Did you mean 'counting'"):
         find_model("countin")
-    with pytest.raises(ConfigError, match="There are: beta, counting"):
+    with pytest.raises(ConfigError, match="There are: beta, box2el, cone, counting"):
         find_model("xyz")
 
 

@@ -8,6 +8,7 @@ loses is computed again from tables that are written.
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -152,7 +153,7 @@ class SparkEngine(TableEngine):
 
 def _connect(remote: str, first: str) -> Any:
     """A session whose first command has been run."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _as_a_program():
         warnings.simplefilter("ignore", FutureWarning)  # that pandas is newer than pyspark knows: it is not used
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
@@ -163,6 +164,20 @@ def _connect(remote: str, first: str) -> Any:
     session.sql(first)  # where nobody is, trying again is of no use
     session.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
     return session
+
+
+@contextmanager
+def _as_a_program() -> Iterator[None]:
+    """pyspark takes `python -c` for its own doctests, for which it wants a Spark installed here: give that a name."""
+    main = sys.modules["__main__"]
+    named = hasattr(main, "__file__")
+    if not named:
+        main.__file__ = "-c"
+    try:
+        yield
+    finally:
+        if not named:
+            del main.__file__
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:
