@@ -43,7 +43,7 @@ from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, read_tensors
 from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, resolve
-from tarbox.training.step import Adagrad, sum_rows
+from tarbox.training.step import Adagrad, merge_rows
 
 PARTED = "parted_model:Parted"
 
@@ -242,7 +242,7 @@ def test_the_rows_of_a_sparse_gradient_are_summed_without_being_counted() -> Non
     rows = torch.tensor([[3, 0, 3, 5, 3, 1, 5]])
     values = torch.arange(14, dtype=torch.float32).reshape(7, 2)
     gradient = torch.sparse_coo_tensor(rows, values, (7, 2), check_invariants=False)
-    found, sums = sum_rows(gradient)
+    found, sums = merge_rows(gradient)
     assert len(found) == 7
     dense = torch.zeros(7, 2).index_add_(0, found, sums)
     torch.testing.assert_close(dense, gradient.to_dense())

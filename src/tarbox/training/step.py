@@ -147,7 +147,7 @@ class Adagrad(torch.optim.Optimizer):
 def _update_rows(parameter: Tensor, squares: Tensor, rate: float | Tensor) -> None:
     """Adagrad's update of the rows that a sparse gradient has."""
     assert parameter.grad is not None
-    rows_R, values_RD = (sum_rows if parameter.is_cuda else _coalesce)(parameter.grad)
+    rows_R, values_RD = (merge_rows if parameter.is_cuda else _coalesce)(parameter.grad)
     squares.index_add_(0, rows_R, values_RD * values_RD)
     parameter.index_add_(0, rows_R, values_RD / (squares[rows_R].sqrt() + 1e-10) * -rate)
 
@@ -157,7 +157,7 @@ def _coalesce(gradient: Tensor) -> tuple[Tensor, Tensor]:
     return summed.indices()[0], summed.values()
 
 
-def sum_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+def merge_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: where several are of one row, some
     of the last rows are there once more, with 0. To read back how many differ, a host would wait in every step."""
     rows_R, order_R = gradient._indices()[0].sort()
