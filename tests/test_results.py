@@ -1,4 +1,4 @@
-"""Every figure of the documentation is found in a record, and every table is as its records say (ADR 64).
+"""Every figure of the documentation is found in a record, and every table is as its records say (ADR 51).
 
 The rule: in README.md, CONTRIBUTING.md and docs/, a number with a decimal point is a measured figure, unless it is code
 (`0.1`, as settings and thresholds are written) or a version. It is found, to the digits that are printed, in a record

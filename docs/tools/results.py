@@ -1,4 +1,4 @@
-"""The tables of the documentation, made from the records in docs/results/ (ADR 64).
+"""The tables of the documentation, made from the records in docs/results/ (ADR 51).
 
     python docs/tools/results.py            writes them into the pages
     python docs/tools/results.py --check    fails where a page is not as it would be written

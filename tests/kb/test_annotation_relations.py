@@ -1,4 +1,4 @@
-"""Annotation relations (ADR 50): terms that are both entity and concept, and what they describe, by hand."""
+"""Annotation relations (ADR 39): terms that are both entity and concept, and what they describe, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers, sets and explanations of a store whose genes are annotated with terms (ADR 50), by hand."""
+"""Answers, sets and explanations of a store whose genes are annotated with terms (ADR 39), by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries to check degrees with: drawn from the training graph, by nothing that was held out (docs/adr/0068).
+"""Queries to check degrees with: drawn from the training graph, by nothing that was held out (docs/adr/0052).
 
 The queries of train, valid and test are drawn to have an answer that must be predicted; among the answers predicted for
 them more are true than among those that people see. Here a query has an answer in the training graph, and nothing else

@@ -8,7 +8,7 @@
       train.parquet     query tables with ids of that store (any of the three may be missing)
       valid.parquet
       test.parquet
-      calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0029)
+      calibration.parquet    queries for checking degrees, under the honest protocol (docs/adr/0024)
       held_out.parquet       the assertions that valid and test add, where they are known
 
 It is made in a scratch folder beside its place and renamed, so that a killed process leaves the old one or none.

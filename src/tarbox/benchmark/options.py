@@ -18,7 +18,7 @@ EVALUATION_ONLY: Final = frozenset({"pi", "ip", "2u", "up"})
 """Templates that no model is trained on, as in the paper."""
 
 CALIBRATION: Final = "calibration"
-"""The table of queries drawn whether or not they have a hard answer (docs/adr/0029)."""
+"""The table of queries drawn whether or not they have a hard answer (docs/adr/0024)."""
 
 CALIBRATED: Final = ("1p", "2p")
 """The templates of that table."""
@@ -71,7 +71,7 @@ class BenchmarkOptions:
     `max_answers` answers to rank is left out. `calibration` are the queries of each template and level that degrees are
     checked with, and as many that they are fitted to, under the honest protocol alone. Entities in fewer than
     `min_degree` assertions are left out. Where `balanced`, valid and test ask for one answer at a time, and as many
-    times for an answer with each number of missing links (ADR 63). The result depends on everything here but `workers`.
+    times for an answer with each number of missing links (ADR 50). The result depends on everything here but `workers`.
     """
 
     protocol: Protocol = Protocol.HONEST

@@ -267,7 +267,7 @@ class QuestionSession:
     def _reasons(self, query: Query, answers: Answers) -> Reasons:
         """The members of every part, and for the best predictions the facts that would carry them.
 
-        Where the knowledge base has evidence of its facts (ADR 51), those of the first known answers are told, too.
+        Where the knowledge base has evidence of its facts (ADR 40), those of the first known answers are told, too.
         """
         from tarbox.cli.answer_tables import Reasons
         from tarbox.core.ids import Role

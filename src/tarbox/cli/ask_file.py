@@ -1,4 +1,4 @@
-"""`tarbox ask --file`: the answers to every line of a file, by several processes where there are many lines (ADR 74).
+"""`tarbox ask --file`: the answers to every line of a file, by several processes where there are many lines (ADR 56).
 
 The lines are divided into batches; process p of N takes the batches p, p + N, p + 2 N, ... and sends what it would
 have printed. Batches are printed in their order, so that the output is that of one process. Every process opens the run

@@ -7,7 +7,7 @@
 
 Looked at are the ten best predicted answers of each query: those with the greatest degrees that do not follow from the
 training graph. An answer of degree 0 is no prediction. The queries are drawn without regard to whether they have such
-an answer (docs/adr/0029). All functions but `predict` are about arrays alone.
+an answer (docs/adr/0024). All functions but `predict` are about arrays alone.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A row holds one figure per run, template, metric and level. The mean is over runs; the deviation is the sample's
 (n - 1). A model need not answer every template. Its average is then over its own templates and cannot be compared, so
 that a second average is over the templates that all rows have. Only measured rows compete: a published row comes from
-other data (docs/adr/0025).
+other data (docs/adr/0020).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The nodes are the entities and, after them, the concepts (concept c is node E + c). Typing is one more relation,
 number R, closed under subsumption; thus directed relation 2R leads from a concept to its instances and 2R + 1 from an
-entity to its concepts. Where annotation relations describe entities (ADR 50), directed relation 2R + 3 leads from an
+entity to its concepts. Where annotation relations describe entities (ADR 39), directed relation 2R + 3 leads from an
 entity to the concepts that describe it. A *group* holds what one directed relation d reaches from one node y: every x
 with `relation(x, y)` where d is forward, `relation(y, x)` where it is inverse. Groups lie in order of relation, then
 node; a second table finds them by node, then relation. There is no array of entities times relations.
@@ -64,7 +64,7 @@ class Index:
     """Facts, their closed typings both ways, and the graph of both; `ranges` keeps the literals of data ranges.
 
     `instances` are the members of concepts; `descriptions` are what the concept level of answers is about: also what
-    annotation relations lead an entity to (ADR 50). Without such relations both are one object.
+    annotation relations lead an entity to (ADR 39). Without such relations both are one object.
 
     >>> from tarbox.kb.vocabulary import Vocabulary
     >>> Index.of(Facts.of(Vocabulary.of(["a", "b"], relations=["p"]), [(0, 0, 1)])).graph.members

@@ -3,7 +3,7 @@
 Names are folded (no case, no accents, single spaces between words) and kept as numbers: of each name the words in
 their order, of each word the places where it stands. Words are in alphabetical order, so that those with one
 beginning lie together. A misspelled word is found in two steps: a bit signature of letter pairs picks a few dozen
-words out of all, then the edit distance ranks them (ADR 54).
+words out of all, then the edit distance ranks them (ADR 42).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts and times of all workers together, for Prometheus (ADR 69).
+"""Counts and times of all workers together, for Prometheus (ADR 53).
 
 Each worker counts into files that are named after its row on the board: one that takes the place of another goes on
 from its counts, and whichever is asked adds up all. What is true of this moment alone is on the board.

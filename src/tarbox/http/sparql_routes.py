@@ -1,4 +1,4 @@
-"""`/sparql`: GET, POST of a form, and POST of a query as it is, as the SPARQL 1.1 protocol says (ADR 49)."""
+"""`/sparql`: GET, POST of a form, and POST of a query as it is, as the SPARQL 1.1 protocol says (ADR 38)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The process that keeps a server's workers alive (ADR 56).
+"""The process that keeps a server's workers alive (ADR 44).
 
 Workers accept connections themselves, so that nothing waits for this process; it holds a copy of each connection. When
 a worker dies, or does not move any more and is killed, whoever waits for its reply is told so (503), connections where
 nobody waits go to another worker, and a new one takes its place. To reload is to start as many workers again, and when
-all are ready, to let the old ones leave their connections to them (ADR 57).
+all are ready, to let the old ones leave their connections to them (ADR 45).
 """
 
 from __future__ import annotations

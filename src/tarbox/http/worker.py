@@ -1,4 +1,4 @@
-"""The server around the application: connections with deadlines, that it accepts by itself (ADR 56).
+"""The server around the application: connections with deadlines, that it accepts by itself (ADR 44).
 
 As a worker among others it shows on the board that it is alive, and gives the supervisor a copy of each connection.
 When the supervisor is gone it finishes what it has begun, and ends.

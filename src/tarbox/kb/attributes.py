@@ -1,4 +1,4 @@
-"""What is said about a fact beside the fact itself: evidence codes, references, frequencies (ADR 51)."""
+"""What is said about a fact beside the fact itself: evidence codes, references, frequencies (ADR 40)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store changes: sources are added to it or taken out of it (ADR 58).
+"""A store changes: sources are added to it or taken out of it (ADR 46).
 
 What comes of it is what `build` makes of the statements of the store and of the sources together, or of the store's
 without those of the sources. A change is read like a build of its own, with what the store says of the names in it;

@@ -53,7 +53,7 @@ class Facts:
     Assertions `<heads[i], relations[i], tails[i]>` [A] sorted by head, relation, tail; typings (`typed[i]` is an
     instance of `types[i]`) [T] sorted; subsumptions (`subs[i]` is a subclass of `supers[i]`) [S] sorted. No
     duplicates. `splits` [A] holds an index into `SPLITS` or `NO_SPLIT`, from a table's fourth column. `annotations` are
-    the relations, increasing, whose objects describe their subjects (ADR 50).
+    the relations, increasing, whose objects describe their subjects (ADR 39).
     """
 
     vocabulary: Vocabulary

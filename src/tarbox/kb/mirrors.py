@@ -12,7 +12,7 @@ from tarbox.kb.rows import pair_keys, ranges
 def first_saying(facts: Facts, least: float) -> Places:
     """[A] of each assertion the place of the first that says the same of the same two entities, mostly itself.
 
-    Relations say the same where a greater share than `least` of the facts of each has its counterpart (ADR 61).
+    Relations say the same where a greater share than `least` of the facts of each has its counterpart (ADR 49).
     What axioms make symmetric, inverse or equivalent is seen by the facts that were inferred.
     """
     heads, relations, tails = facts.heads, facts.relations, facts.tails

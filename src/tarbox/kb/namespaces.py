@@ -21,7 +21,7 @@ OBO: Final = "http://purl.obolibrary.org/obo/"
 TYPE: Final = RDF + "type"
 SUBCLASS: Final = RDFS + "subClassOf"
 LABEL: Final = RDFS + "label"
-ANNOTATION_RELATION: Final = "urn:x-tarbox:AnnotationRelation"  # ADR 50; as an export declares it
+ANNOTATION_RELATION: Final = "urn:x-tarbox:AnnotationRelation"  # ADR 39; as an export declares it
 BUILT_IN: Final = (RDF, RDFS, OWL, OIO, "http://www.w3.org/ns/shacl#", "http://www.w3.org/2003/11/swrl")
 
 

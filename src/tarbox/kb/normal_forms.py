@@ -1,4 +1,4 @@
-"""Facts and axioms in the normal forms of EL, which geometric embeddings of ontologies learn from (ADR 77).
+"""Facts and axioms in the normal forms of EL, which geometric embeddings of ontologies learn from (ADR 59).
 
 A *node* is an entity (as the class of it alone), a concept or, after these, an expression inside an axiom that the
 normal forms need a name for. `normalise` makes rows of nodes and relations, one table for each form. Axioms outside of
@@ -27,7 +27,7 @@ class NormalForm(Enum):
     """The forms: small letters r, s, t are relations, all others nodes. Rows have the relations first."""
 
     TYPING = "{a} ⊑ C"
-    """An entity and a concept that describes it (ADR 50)."""
+    """An entity and a concept that describes it (ADR 39)."""
     SUBSUMPTION = "C ⊑ D"
     ASSERTION = "{a} ⊑ ∃r.{b}"
     LINK = "C ⊑ ∃r.D"

@@ -1,4 +1,4 @@
-"""The facts in a SPARQL engine, Oxigraph: what is known as RDF (ADR 49).
+"""The facts in a SPARQL engine, Oxigraph: what is known as RDF (ADR 38).
 
 A small knowledge base is loaded into memory. A large one has an index on disk, in its store's folder, that is built
 once and then opened for reading by whoever needs it. Its name has the store's content hash, so that it is never that of

@@ -3,7 +3,7 @@
 Asserted facts are divided, never what follows from them: each graph is closed on its own, and what the axioms imply is
 inferred again from it alone, so that nothing held out can be deduced from what was not. Typings that another typing of
 the same entity implies are left out beforehand, for the same reason. The subsumptions stay whole, and so do the
-typings of terms to themselves (ADR 50). Every entity, relation and concept keeps a fact in the training graph.
+typings of terms to themselves (ADR 39). Every entity, relation and concept keeps a fact in the training graph.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
 
     Every entity, relation and concept keeps a fact, as in a benchmark, but at a cost that is linear: facts are drawn
     all at once, and a name that would be left with none gets one back. Facts that say the same are drawn together, and
-    then one by one as often as such facts are alone (ADR 61).
+    then one by one as often as such facts are alone (ADR 49).
     """
     asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])

@@ -1,4 +1,4 @@
-"""The tables of a store with those of a change put in or taken out (ADR 58).
+"""The tables of a store with those of a change put in or taken out (ADR 46).
 
 Ids are rows sorted by IRI: a name that comes or goes moves those behind it, but never past each other. So rows stay
 sorted under their new ids, and a change is merged, not sorted in. A table that stays as it is is not in the result.

@@ -2,7 +2,7 @@
 
 `Alternatives` makes an algebra with unions of one without: it keeps a set as the tuple of its alternatives, moves all
 of them along a relation, combines every choice of them in an intersection, and turns the complement of a union into
-the intersection of complements. The algebra below sees single alternatives only, never a union (ADR 0022).
+the intersection of complements. The algebra below sees single alternatives only, never a union (ADR 0017).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ is KL(entity || query), summed over dimensions:
 
 for an entity (a, b) and a query (a', b'). It is the sum of a number of the query, a number of the entity, and a product
 of a vector of each (`features`): all pairs are one product of matrices, and no logarithm is taken per pair
-(ADR 0023).
+(ADR 0018).
 
 Shape letters: B queries, K candidates per query, N nodes, D dimension, O operands of an intersection.
 """

@@ -1,6 +1,6 @@
 """Concept retrieval: the Jensen-Shannon similarity of p-normalised fuzzy sets (Eq. 12 and 13), without B x C x E.
 
-With M = (P + Q) / 2 and the divergence as the mean of both terms (the sign in Eq. 12 is a slip, ADR 0010),
+With M = (P + Q) / 2 and the divergence as the mean of both terms (the sign in Eq. 12 is a slip, ADR 0006),
 
     JS(P, Q) = 1/2 sum P ln(P/M) + 1/2 sum Q ln(Q/M) = 1/2 sum P ln P + 1/2 sum Q ln Q - sum M ln M,
 

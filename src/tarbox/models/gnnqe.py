@@ -12,7 +12,7 @@ least are left out). `and`, `or`, `not` are those of the product t-norm, without
 
 A training query's own facts would give its answers away: for each query and relation, those that lead from a member of
 the set so far (of a degree above 1/2) are left out of the graph with probability `dropout`: traversal dropout, by the
-model's own sets where the published code keeps exact ones beside them (ADR 76).
+model's own sets where the published code keeps exact ones beside them (ADR 58).
 
 Shape letters: B queries, N nodes, D dimension, F facts, A = 2F links, R directed relations, K candidates.
 """

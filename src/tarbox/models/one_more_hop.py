@@ -1,4 +1,4 @@
-"""One-more-hop: a model of entities alone, made to answer at both levels (the paper's Section 4.1, ADR 0020).
+"""One-more-hop: a model of entities alone, made to answer at both levels (the paper's Section 4.1, ADR 0015).
 
 Concepts are degraded to entities: concept c is node E + c of an enlarged graph, in which the typings, closed under the
 TBox, are assertions of one more relation, `instanceOf` (number R, directed 2R and 2R + 1). The concepts of a query are

@@ -1,7 +1,7 @@
 """Fuzzy sets of entities that have generators (Eq. 6-8), and the algebra that builds them from a query.
 
 A set is an expression; `degrees` gives it a value over a *universe*: all entities, or a few candidates per query. A
-relation moves the generators of its operand, through `and`, `or` and `not` (ADR 0013). So every operation is pointwise,
+relation moves the generators of its operand, through `and`, `or` and `not` (ADR 0009). So every operation is pointwise,
 and training an entity answer needs the degrees of its candidates only, never those of all entities.
 
 Shape letters: B queries, D dimension, E entities, K candidates per query, X members of a universe.
@@ -34,7 +34,7 @@ def widen(products: Tensor) -> Tensor:
 class Universe:
     """The entities whose degrees are wanted: all of them, `entities` [E, D], the Herbrand universe; or with `ids_BK`
     the candidates of each query, `entities` [B, K, D]. `offset` is added to every similarity before the sigmoid (ADR
-    0016).
+    0012).
     """
 
     entities: Tensor

@@ -1,7 +1,7 @@
 """What the portions of one training step share: a tensor that is the same for all of them is computed once.
 
 A step scores five to twenty portions with the same weights. A model whose entities take part in every portion by the
-same expensive tensor asks for it by `shared`, and the step opens `sharing` around its portions (ADR 0035). Outside of
+same expensive tensor asks for it by `shared`, and the step opens `sharing` around its portions (ADR 0030). Outside of
 it, as wherever a person asks, nothing is kept. What is kept belongs to the context of one thread and is dropped when
 the context ends, before the weights change.
 """

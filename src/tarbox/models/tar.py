@@ -46,12 +46,12 @@ class TarConfig:
     """The settings of `Tar`; the defaults are the paper's (Section 4.1).
 
     Choices: `t_norm` product, godel, lukasiewicz. `projection` fuzzy (fuzzy sets for every query) or dot (a dot product
-    where a query has projections and unions only, as the published code; ADR 0011). `detach_entities`: no gradient into
-    the entities as members of fuzzy sets in concept retrieval (ADR 0012). `attention` ordered, softmax, invariant (ADR
-    0014). `union` score or vector (ADR 0015). `instantiation` sigmoid as Eq. 16, or logit as the published code (ADR
-    0017).
+    where a query has projections and unions only, as the published code; ADR 0007). `detach_entities`: no gradient into
+    the entities as members of fuzzy sets in concept retrieval (ADR 0008). `attention` ordered, softmax, invariant (ADR
+    0010). `union` score or vector (ADR 0011). `instantiation` sigmoid as Eq. 16, or logit as the published code (ADR
+    0013).
 
-    Scales multiply what the loss sees, never what is ranked or shown (ADR 0016): `similarity_scale` S_Con,
+    Scales multiply what the loss sees, never what is ranked or shown (ADR 0012): `similarity_scale` S_Con,
     `distance_scale` the distance in S_Ent, `membership_scale` degrees of membership. `offset` is added to every
     similarity before the sigmoid. `initial_range`: uniform initial embeddings in +-range; 0 means Xavier's.
     """

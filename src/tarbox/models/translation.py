@@ -100,13 +100,13 @@ ATTENTIONS: Final[Mapping[str, Callable[[int], Attention]]] = MappingProxyType(
         "invariant": InvariantAttention,
     }
 )
-"""Intersections by name (ADR 0014)."""
+"""Intersections by name (ADR 0010)."""
 
 Union: TypeAlias = Callable[[Tensor], Tensor]
 UNIONS: Final[Mapping[str, Union]] = MappingProxyType(
     {"score": lambda alternatives: alternatives, "vector": lambda alternatives: alternatives.amax(0, keepdim=True)}
 )
-"""`score`: the best score of the alternatives; `vector`: the greatest value per dimension (ADR 0015)."""
+"""`score`: the best score of the alternatives; `vector`: the greatest value per dimension (ADR 0011)."""
 
 
 @final

@@ -89,7 +89,7 @@ def derivation_lines(found: Derivation, store: Store, depth: int = 0) -> Iterato
 
 
 def _attributes(found: Derivation, store: Store) -> dict[str, tuple[str, ...]]:
-    """What the store has beside a fact (ADR 51)."""
+    """What the store has beside a fact (ADR 40)."""
     match found.statement:
         case ("ObjectPropertyAssertion", str(relation), str(head), str(tail)):
             names = store.facts.vocabulary

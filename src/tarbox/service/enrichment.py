@@ -3,7 +3,7 @@
 A set of n entities is drawn from N; a concept describes K of them, k in the set. The p-value is the probability of k or
 more under a draw without regard to the concept. Every concept that describes one of the N is a test; the q-values are
 Benjamini and Hochberg's (1995), which bound the expected share of false discoveries. Where descriptions are
-probabilities, k and K are their sums, and the p-value is an approximation that errs upwards (ADR 52).
+probabilities, k and K are their sums, and the p-value is an approximation that errs upwards (ADR 41).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def weighted_tail(weights: Doubles, counts: Doubles, drawn_weight: Doubles, draw
     """[C] about P(S >= s), where S sums the weights of `drawn` entities: of the population `counts` [C, B] have
     `weights` [C, B], and s is `drawn_weight` [C].
 
-    Skovgaard's double saddlepoint approximation in Barndorff-Nielsen's form (ADR 52), at half a member less than s: so
+    Skovgaard's double saddlepoint approximation in Barndorff-Nielsen's form (ADR 41), at half a member less than s: so
     it is the hypergeometric tail, to a few percent, where weights are 0 and 1, and errs upwards elsewhere.
     """
     population, goal = counts.sum(1), drawn_weight - 0.5

@@ -86,7 +86,7 @@ class Support:
 
     The probability in the sentence is the answer's own, its `degree` among the answers. Where not every step is known,
     each ends in `(known)` or `(predicted)`, there with the degree of its fact; then, in brackets, come the evidence,
-    the references and whatever else the knowledge base has about the fact (ADR 51).
+    the references and whatever else the knowledge base has about the fact (ADR 40).
     """
 
     sentence: str
@@ -261,7 +261,7 @@ class _Teller:
         return self.nodes[key]
 
     def _is_term(self, step: Step) -> bool:
-        """Whether a step leads from a term to the concept that it is (ADR 50)."""
+        """Whether a step leads from a term to the concept that it is (ADR 39)."""
         if not isinstance(step, TypingStep) or not self.kb.facts.annotations:
             return False
         return self.kb.entities.at(step.entity).iri == self.kb.concepts.at(step.concept).iri

@@ -34,7 +34,7 @@ class HardwareConfig:
     """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `graphs` records steps on CUDA.
 
     `threads` are those of a step on the CPU; 0 takes one for small steps and all for others. `processes` train one
-    model, each on a GPU or with its share of the threads (ADR 73).
+    model, each on a GPU or with its share of the threads (ADR 55).
     """
 
     device: str = AUTO

@@ -1,4 +1,4 @@
-"""Steps of a link predictor in several processes (ADR 73); who has which nodes and links is in `sharding`.
+"""Steps of a link predictor in several processes (ADR 55); who has which nodes and links is in `sharding`.
 
 A `Member` is what every process has of a fit. The leader has the whole tables beside it, and a `ShardedEngine` in the
 place of an `Engine`: what the loop asks of it becomes an order, which all members obey alike.
@@ -379,7 +379,7 @@ def check_processes(settings: Settings) -> None:
 
 
 def steps_of_round(settings: Settings, sources: Sequence[SampleSource], processes: int) -> int:
-    """So that a process has a batch of one process, divided by the root of their number (ADR 73)."""
+    """So that a process has a batch of one process, divided by the root of their number (ADR 55)."""
     steps = steps_of(sum(map(len, sources)), settings.batches)
     return max(1, round(steps / (math.sqrt(processes) * (2 * processes - 1))))
 

@@ -1,4 +1,4 @@
-"""A run of a store whose genes are annotated with terms (ADR 50): concept answers have predicted descriptions."""
+"""A run of a store whose genes are annotated with terms (ADR 39): concept answers have predicted descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the relational program (`tarbox.kb.preparation.program`): few methods, in which engines differ (ADR 71)."""
+"""What runs the relational program (`tarbox.kb.preparation.program`): few methods, in which engines differ (ADR 54)."""
 
 from __future__ import annotations
 

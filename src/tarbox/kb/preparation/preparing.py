@@ -106,7 +106,7 @@ def find_annotations(engine: TableEngine, wanted: Iterable[str]) -> tuple[str, .
 
 
 def type_terms(engine: TableEngine) -> int:
-    """Make each name that is both entity and concept an instance of itself (ADR 50); returns how many were not."""
+    """Make each name that is both entity and concept an instance of itself (ADR 39); returns how many were not."""
     engine.run(program.own_instances(engine))
     engine.add(program.ADDED)
     return engine.count("added")

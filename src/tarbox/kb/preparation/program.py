@@ -1,7 +1,7 @@
 """The preparation of a store as one relational program: from staged statements to encoded tables.
 
 It is SQL that DuckDB and Spark both take, in the order in which it runs; where they differ, `TableEngine` has the words
-(ADR 71). A step is a table (`tarbox.kb.preparation.tables`) and what it is made of. No step changes a row: a table is
+(ADR 54). A step is a table (`tarbox.kb.preparation.tables`) and what it is made of. No step changes a row: a table is
 defined, defined anew, or more is added to it. What leaves the tables is in `tarbox.kb.preparation.queries`.
 """
 
@@ -276,7 +276,7 @@ def linked() -> Steps:
 
 
 def own_instances(engine: TableEngine) -> Steps:
-    """Each name that is both entity and concept as an instance of itself (ADR 50), where that is not said."""
+    """Each name that is both entity and concept as an instance of itself (ADR 39), where that is not said."""
     typing = code(Verdict.TYPING)
     return {
         "added": f"""SELECT id AS s, {engine.id_of(TYPE)} AS p, id AS o, {NO_SPLIT} AS split, {typing} AS verdict

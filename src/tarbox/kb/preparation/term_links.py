@@ -1,4 +1,4 @@
-"""Links between terms: what axioms say of all members of a concept, said of the term as an entity (ADR 51)."""
+"""Links between terms: what axioms say of all members of a concept, said of the term as an entity (ADR 40)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Annotation tables of biology: GAF (genes to GO terms), and the HPO's phenotype.hpoa, genes_to_phenotype.txt and
 genes_to_disease.txt; with them HGNC's table of genes.
 
-A term describes a gene or a disease by an annotation relation (ADR 50): KCNA1 has the phenotype Seizure. Human genes
+A term describes a gene or a disease by an annotation relation (ADR 39): KCNA1 has the phenotype Seizure. Human genes
 are named by their current symbol (`tarbox.kb.readers.identities`), GO and HPO terms by the IRIs that the OBO reader
-gives them. Evidence codes, references and frequencies are attributes of their assertions (ADR 51).
+gives them. Evidence codes, references and frequencies are attributes of their assertions (ADR 40).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What follows from axioms: classes by a description-logic reasoner, individuals by rules (ADR 46)."""
+"""What follows from axioms: classes by a description-logic reasoner, individuals by rules (ADR 35)."""

@@ -254,7 +254,7 @@ def candidate_typings(
 ) -> Iterator[Candidates]:
     """Of some entities at a time, by `entity * C + concept`; about this share of them, always the same.
 
-    Terms, which are what the hierarchy says (ADR 50), are not asked, and their concepts are no candidates for others
+    Terms, which are what the hierarchy says (ADR 39), are not asked, and their concepts are no candidates for others
     unless others have them."""
     width = evidence.sizes.concepts
     if not width:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST_KEPT: Final = 1e-3
 """The least probability of a fact that is kept. Of a query with m leaves, what is dropped changes no product of facts
-by more than m * LEAST_KEPT (ADR 26)."""
+by more than m * LEAST_KEPT (ADR 21)."""
 LEAST_DESCRIBED: Final = 1e-2
 """The least probability of a description through annotations that is kept: they are many times the links."""
 
@@ -30,7 +30,7 @@ class FactProbabilities:
     """The links of directed relation d are `starts[d]` to `starts[d + 1]`: from `near`, increasing, to `far`.
 
     `concepts` are the concepts of each entity, closed under subsumption; `descriptions`, what the concept level is
-    about, are the same, unless there are annotation relations (ADR 50).
+    about, are the same, unless there are annotation relations (ADR 39).
     """
 
     starts: NDArray[np.int64]

@@ -2,8 +2,8 @@
 
 One-hop queries are made from the assertions (the training queries that a benchmark samples are then left out): each
 assertion at entity level; at concept level each distinct query with each concept of an answer, under closure. Queries
-that the model has no meaning for are left out (ADR 0021). Typings are pairs of an entity and a concept or, where the
-model asks them, two kinds of query: `{e}` for its concepts and `C` for its members (ADR 0020).
+that the model has no meaning for are left out (ADR 0016). Typings are pairs of an entity and a concept or, where the
+model asks them, two kinds of query: `{e}` for its concepts and `C` for its members (ADR 0015).
 """
 
 # ruff: noqa: N803 (shape suffixes)

@@ -1,1 +1,1 @@
-"""Embeddings of ontologies as generators of concepts (ADR 77): one file each, over a shared frame."""
+"""Embeddings of ontologies as generators of concepts (ADR 59): one file each, over a shared frame."""

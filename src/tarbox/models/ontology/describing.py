@@ -1,4 +1,4 @@
-"""How a model of memberships answers queries at both levels (ADR 77).
+"""How a model of memberships answers queries at both levels (ADR 59).
 
 Embeddings of ontologies say how far an entity is an instance of a concept; queries they do not know. So a query is what
 the known facts answer, at most `most` entities, and a concept is scored by the mean over them of the model's degree:
