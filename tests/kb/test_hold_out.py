@@ -64,6 +64,18 @@ def test_about_the_share_is_held_out(share: float) -> None:
     assert 1 - len(kept.typed) / len(most_specific(facts).typed) == pytest.approx(share, abs=0.04)
 
 
+def test_a_name_keeps_a_fact_at_either_end() -> None:
+    """Diseases, each with the one gene that leads to it, but with phenotypes of their own: all of these facts may go."""
+    genes, diseases = 200, 200
+    words = Vocabulary.of([f"e{n:04}" for n in range(genes + diseases + 5)], [], ["of", "shows"])
+    of = [(gene, 0, genes + gene) for gene in range(genes)] + [(gene, 0, genes + gene // 2) for gene in range(genes)]
+    shows = [(genes + disease, 1, genes + diseases + way) for disease in range(diseases) for way in range(5)]
+    kept = hold_out(Facts.of(words, of + shows), 0, 0.2)
+    for relation in (0, 1):
+        share = (kept.relations == relation).sum() / (len(of) if relation == 0 else len(shows))
+        assert share == pytest.approx(0.8, abs=0.05)
+
+
 def test_the_same_seed_holds_out_the_same() -> None:
     facts = random_facts(0)
     one, again, other = (hold_out(facts, seed, 0.2) for seed in (5, 5, 6))

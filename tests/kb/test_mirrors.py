@@ -82,9 +82,12 @@ def test_axioms_are_seen_by_what_they_infer() -> None:
     axioms: tuple[Axiom, ...] = (("SymmetricObjectProperty", facts.vocabulary.relations.iris[0].as_py()),)
     whole = infer_individuals(facts, axioms, InferenceMode.OWL)[0]
     assert len(groups(whole)) == len(pairs)
-    kept = hold_out(whole, 0, 0.5)
-    assert all((tail, relation, head) in set(triples(kept)) for head, relation, tail in triples(kept))
-    assert len(kept.heads) / len(whole.heads) == pytest.approx(0.5, abs=0.1)
+    shares = []
+    for seed in range(10):
+        kept = hold_out(whole, seed, 0.5)
+        assert all((tail, relation, head) in set(triples(kept)) for head, relation, tail in triples(kept))
+        shares.append(len(kept.heads) / len(whole.heads))
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("alone", [0.0, 0.05, 0.3])

@@ -152,14 +152,13 @@ def _keep_names(names: Ids, share: float, random: np.random.Generator, same: Pla
     alone = random.random(int(several.sum())) < np.minimum(single[kind[several]], share)
     order[several] *= ~alone
     kept = order >= share
-    for column in names.T:  # a name without a kept fact gets back the one that was drawn last
-        about = np.flatnonzero(column != NOBODY)
-        about = about[np.argsort(order[about], kind="stable")]
-        last = np.full(int(names.max(initial=0)) + 1, -1, np.int64)
-        last[column[about]] = about
-        left = np.bincount(column[about], kept[about], len(last))
-        lost = last[(left == 0) & (last >= 0)]
-        kept |= np.isin(same, same[lost])
+    fact, column = np.nonzero(names != NOBODY)
+    latest = np.argsort(order[fact], kind="stable")
+    fact, name = fact[latest], names[fact, column][latest]
+    last = np.full(int(names.max(initial=0)) + 1, -1, np.int64)
+    last[name] = fact
+    lost = last[(np.bincount(name, kept[fact], len(last)) == 0) & (last >= 0)]
+    kept |= np.isin(same, same[lost])  # a name without a kept fact gets back the one that was drawn last
     return kept
 
 

@@ -27,7 +27,7 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.saved import sizes_of
 
-_DENSE: Final = {"cpu": 50_000, "cuda": 500_000}
+_DENSE: Final = 50_000
 """With more nodes than this the rows that a step touches are updated alone."""
 
 
@@ -94,7 +94,7 @@ def link_sources(
     )
     if chosen is not None:
         to_entities, to_concepts = (part[chosen(part)] for part in (to_entities, to_concepts))
-    sparse = chosen is not None or places.nodes > _DENSE[device.type]
+    sparse = chosen is not None or places.nodes > _DENSE
     closed = (torch.from_numpy(array).to(device) for array in (tree.ancestors.offsets, tree.ancestors.columns))
     parts = (
         (Task.ENTITY, to_entities, places.entities, None),
@@ -136,7 +136,6 @@ class LinkSource(SampleSource):
     ) -> None:
         self.name, self.task = f"links: {task.value}", task
         self.links_L3, self.rivals, self.sparse, self.lifts = links_L3, rivals, sparse, lifts
-        self.recordable = not sparse
 
     def __len__(self) -> int:
         return len(self.links_L3)

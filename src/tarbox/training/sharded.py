@@ -32,11 +32,12 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.links import Lifts, LinkSource, Rivals
 from tarbox.models.registry import find_model
+from tarbox.training.adagrad import SQUARES
 from tarbox.training.group import ProcessGroup, ProcessLost, torchrun_rank
 from tarbox.training.hardware import Hardware, numerics, threads
 from tarbox.training.settings import Settings, resolve
 from tarbox.training.sharding import NodeShards, Rounds
-from tarbox.training.step import SQUARES, Engine, build_optimizer, set_rate
+from tarbox.training.step import Engine, build_optimizer, set_rate
 
 
 class LeaderOrder(IntEnum):

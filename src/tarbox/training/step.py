@@ -24,15 +24,13 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.recording import Recorded
 from tarbox.models.sharing import sharing
+from tarbox.training.adagrad import Adagrad
 from tarbox.training.hardware import Hardware
 
 TABLES: Final = frozenset({"entities", "relations"})
 """What the parameters are called that have a row for each entity or relation."""
 FACTOR: Final = "factor"
 """In a group of parameters: what the learning rate is multiplied with."""
-SQUARES: Final = "squares"
-"""What Adagrad knows of a parameter: the sums of the squares of its gradients."""
-
 
 DECAYS: Final[Mapping[str, Callable[[float], float]]] = MappingProxyType(
     {
@@ -118,57 +116,6 @@ def _by_factor(config: OptimizerConfig, module: nn.Module) -> list[tuple[float, 
     return list(found.items())
 
 
-@final
-class Adagrad(torch.optim.Optimizer):
-    """Adagrad with rates that may be tensors, which torch's own is not recorded with.
-
-    Of a row-sparse gradient only the rows that it has are touched: where a step sees few of many rows, the others cost
-    nothing. In those rows the update is the one that the same gradient, written out, would make.
-    """
-
-    def __init__(self, groups: Sequence[dict[str, Any]]) -> None:
-        super().__init__(groups, {})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        """Divide every gradient by the root of the sum of its squares so far."""
-        for group in self.param_groups:
-            for parameter in (given for given in group["params"] if given.grad is not None):
-                state = self.state[parameter]
-                if not state:
-                    state[SQUARES] = torch.zeros_like(parameter)
-                if parameter.grad.is_sparse:
-                    _update_rows(parameter, state[SQUARES], group["lr"])
-                else:
-                    state[SQUARES].addcmul_(parameter.grad, parameter.grad)
-                    parameter.sub_(parameter.grad / (state[SQUARES].sqrt() + 1e-10) * group["lr"])
-
-
-def _update_rows(parameter: Tensor, squares: Tensor, rate: float | Tensor) -> None:
-    """Adagrad's update of the rows that a sparse gradient has."""
-    assert parameter.grad is not None
-    rows_R, values_RD = (merge_rows if parameter.is_cuda else _coalesce)(parameter.grad)
-    squares.index_add_(0, rows_R, values_RD * values_RD)
-    parameter.index_add_(0, rows_R, values_RD / (squares[rows_R].sqrt() + 1e-10) * -rate)
-
-
-def _coalesce(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    summed = gradient.coalesce()
-    return summed.indices()[0], summed.values()
-
-
-def merge_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows [R], their sums [R, D]) of a sparse gradient, as many as it has entries: where several are of one row, some
-    of the last rows are there once more, with 0. To read back how many differ, a host would wait in every step."""
-    rows_R, order_R = gradient._indices()[0].sort()
-    place_R = torch.cat([rows_R.new_zeros(1), (rows_R[1:] != rows_R[:-1]).long().cumsum(0)])
-    values_RD = gradient._values()[order_R]
-    return (
-        rows_R.clone().scatter_(0, place_R, rows_R),
-        torch.zeros_like(values_RD).index_add_(0, place_R, values_RD),
-    )
-
-
 Agreement = Callable[[Tensor], Tensor]
 """Between backward pass and update: makes gradients those of all processes, and the losses [4] of the tasks, too."""
 
@@ -242,7 +189,7 @@ class Engine:
             self.optimizer.step()
             self.losses_T.add_(tasks_T)
 
-        recorded = hardware.cuda and hardware.config.graphs and all(s.recordable for s in self.portions.sources)
+        recorded = hardware.cuda and hardware.config.graphs and self._agree is alone
         return Recorded(step, self.sampler.generator) if recorded else step
 
     def operations(self) -> int:

@@ -77,15 +77,11 @@ class Draw(NamedTuple):
 
 
 class SampleSource(abc.ABC):
-    """Samples of one kind. `draw` gives a portion of them, `loss` what the module has to learn from it.
-
-    A step is `recordable` as a CUDA graph where every size is the same in each step; one whose loss gives a parameter
-    sparse gradients is not.
-    """
+    """Samples of one kind. `draw` gives a portion of them, `loss` what the module has to learn from it; every size is
+    the same in each step, so that steps can be recorded."""
 
     name: str
     task: Task
-    recordable: bool = True
 
     @abc.abstractmethod
     def __len__(self) -> int:
