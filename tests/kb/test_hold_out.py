@@ -65,7 +65,7 @@ def test_about_the_share_is_held_out(share: float) -> None:
 
 
 def test_a_name_keeps_a_fact_at_either_end() -> None:
-    """Diseases, each with the one gene that leads to it, but with phenotypes of their own: all of these facts may go."""
+    """Diseases with a gene or two that lead to them and phenotypes of their own: any of these facts may go."""
     genes, diseases = 200, 200
     words = Vocabulary.of([f"e{n:04}" for n in range(genes + diseases + 5)], [], ["of", "shows"])
     of = [(gene, 0, genes + gene) for gene in range(genes)] + [(gene, 0, genes + gene // 2) for gene in range(genes)]

@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes
+from tarbox.models.pairs import runs_triton
 
 
 @final
@@ -149,8 +150,9 @@ class Complex(nn.Module):
     ) -> Tensor:
         """The mean over links (relation, from, to) of cross entropy, N3 and the prediction of the relation.
 
-        With `sparse` the gradient of the nodes is of the rows that take part alone. The nodes `reached` stand for
-        `share` times as many, of which the others are not here.
+        With candidates the sum of the softmax over all others is estimated from those drawn. With `sparse` the gradient
+        of the nodes is of the rows that take part alone. The nodes `reached` stand for `share` times as many, of which
+        the others are not here.
         """
         relation_B, from_B, to_B = links_B3.unbind(1)
         size, rivals_K = len(links_B3), from_B[:0] if candidates_K is None else candidates_K
@@ -174,9 +176,10 @@ class Complex(nn.Module):
                 losses.append(functional.cross_entropy(scores_BN, to_B - reached.start))
             else:
                 stands_for = share * (reached.stop - reached.start) / len(candidates_K)
-                scores_BK = (question_BD @ rivals_KXD[:, expert].T).float() + math.log(stands_for)
+                scores_BK = (question_BD @ rivals_KXD[:, expert].T).float()
                 own_B = (question_BD * far_BXD[:, expert]).sum(1).float()
-                losses.append(_sampled_softmax(own_B, scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9)))
+                others_B = rival_totals(scores_BK, to_B, candidates_K) + math.log(stands_for)
+                losses.append((torch.logaddexp(others_B, own_B) - own_B).mean())
             if self.config.relation_weight:
                 guess_BR = guess_BXD[:, expert] @ self._split(self.relations)[:, expert].T
                 losses.append(self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B))
@@ -184,9 +187,13 @@ class Complex(nn.Module):
         return (sum(losses[1:], losses[0]) + self.config.regularization * cubes) / self.config.experts
 
 
-def _sampled_softmax(own_B: Tensor, others_BK: Tensor) -> Tensor:
-    """Mean cross entropy, with the sum over all others estimated from those drawn; a link is no rival of itself."""
-    return (torch.logaddexp(others_BK.logsumexp(1), own_B) - own_B).mean()
+def rival_totals(scores_BK: Tensor, to_B: Tensor, candidates_K: Tensor) -> Tensor:
+    """[B] the logarithm of the sum of exp over the candidates; a link is no rival of itself. The scores are used up."""
+    if runs_triton(scores_BK):
+        from tarbox.models.softmax_kernel import rival_totals as in_one_pass
+
+        return in_one_pass(scores_BK, to_B, candidates_K)
+    return scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9).logsumexp(1)
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:

@@ -193,14 +193,17 @@ def check_place(folder: Path) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write a safetensors file under a temporary name, make it durable, and rename it; on failure leave nothing."""
+    """Write a safetensors file under a temporary name, make it durable, and rename it; on failure leave nothing.
+
+    A checkpoint (`LAST`) outlives this process, and not the machine: to wait for the disk costs more than training
+    where tables are large."""
     scratch = path.with_name(f".{path.name}.writing")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
-        with scratch.open("wb") as file:
-            file.write(safetensors.torch.save(plain, {_HEADER: json.dumps(about)}))
-            file.flush()
-            os.fsync(file.fileno())
+        safetensors.torch.save_file(plain, scratch, {_HEADER: json.dumps(about)})
+        if not path.name.startswith(LAST.partition(".")[0]):
+            with scratch.open("rb+") as file:
+                os.fsync(file.fileno())
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from tarbox.kb.splits import hold_out
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
-from tarbox.models.credo.memory import MemoryNeeded, TrainingSize
+from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, step_size
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
@@ -43,6 +43,9 @@ PLAN: Final = {
     "predicting subsumptions": 0.05,
 }
 """The parts of training, with the share of the time that each takes."""
+_SCORES: Final = 1 << 26
+"""Of a step, where candidates are drawn, unless that would be fewer than `_FEWEST_RIVALS` for a link."""
+_FEWEST_RIVALS: Final = 2048
 
 
 def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
@@ -59,7 +62,8 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
     further = max(1, round(config.continued * context.epochs))
     kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
-    predictor = build_predictor(config, sizes_of(data.facts)).to(context.device)
+    with context.device:  # its first values are drawn there
+        predictor = build_predictor(config, sizes_of(data.facts))
     context.begin(next(parts))
     first = max(1, context.epochs - further)
     turn = first / (first + further)
@@ -95,4 +99,10 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
 
 def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
     """What makes the links of these facts, on the device while they are used."""
-    return lambda: link_sources(facts, config.candidates, context.device)
+    rivals = _rivals(config.candidates, step_size(TrainingSize.of(facts), context.batches))
+    return lambda: link_sources(facts, rivals, context.device)
+
+
+def _rivals(candidates: int, step: int) -> int:
+    """Fewer than the settings say where steps are so large that their scores would grow with the facts."""
+    return min(candidates, max(_FEWEST_RIVALS, _SCORES // step))

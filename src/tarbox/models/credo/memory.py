@@ -44,6 +44,16 @@ class TrainingSize(NamedTuple):
         asked = sum(len(distinct(pair_keys(facts.relations, ends, width))) for ends in (facts.heads, facts.tails))
         return cls(**{name: count for name, count in facts.counts().items() if name in cls._fields}, questions=asked)
 
+    @property
+    def links(self) -> int:
+        """About how many links an epoch has."""
+        return 2 * self.assertions + self.typings + 2 * self.subsumptions
+
+
+def step_size(size: TrainingSize, batches: BatchConfig) -> int:
+    """About how many links a step has."""
+    return max(batches.size, size.links // batches.most_steps if batches.most_steps else 0)
+
 
 class MemoryNeeded(NamedTuple):
     """Bytes of each large thing; tables and a batch are on the device where that is a GPU."""
@@ -57,15 +67,16 @@ class MemoryNeeded(NamedTuple):
     def of(cls, config: CredoConfig, size: TrainingSize, batches: BatchConfig) -> MemoryNeeded:
         """`tables` is one table of embeddings: four of two predictors, with Adagrad's sums, are held at a time, and as
         many again by a checkpoint that is being written."""
-        links = 2 * size.assertions + size.typings + 2 * size.subsumptions
-        step = max(batches.size, links // batches.most_steps if batches.most_steps else 0)
+        step = step_size(size, batches)
         rivals = min(config.candidates or size.entities + size.concepts, max(size.entities, size.concepts))
         found = _PLAUSIBLE * most_candidates(size.assertions) * size.questions
         return cls(
             tables=8 * config.rank * (size.entities + size.concepts + 2 * size.relations + 3),
             batch=step * (20 * rivals + 112 * config.rank),
             features=int(found * sampled_share(size.assertions)) * 4 * len(LINK_FEATURES),
-            others=_FACT * (size.assertions + size.typings + size.subsumptions) + _CONCEPT * size.concepts + 20 * links,
+            others=_FACT * (size.assertions + size.typings + size.subsumptions)
+            + _CONCEPT * size.concepts
+            + 20 * size.links,
         )
 
     def split(self, gpu: bool) -> tuple[int, int]:
