@@ -99,10 +99,10 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
 
 def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
     """What makes the links of these facts, on the device while they are used."""
-    rivals = _rivals(config.candidates, step_size(TrainingSize.of(facts), context.batches))
+    rivals = rivals_of(config.candidates, step_size(TrainingSize.of(facts), context.batches))
     return lambda: link_sources(facts, rivals, context.device)
 
 
-def _rivals(candidates: int, step: int) -> int:
+def rivals_of(candidates: int, step: int) -> int:
     """Fewer than the settings say where steps are so large that their scores would grow with the facts."""
     return min(candidates, max(_FEWEST_RIVALS, _SCORES // step))
