@@ -56,7 +56,7 @@ def train(facts: HeldOut, settings: Settings, config: ComplexConfig) -> tuple[Co
     with lead(settings.hardware, follow, LeaderOrder.QUIT) as group:
         engine: Stepper = (
             build_engine(settings, predictor, sources, hardware)
-            if group is None
+            if group.size == 1 and not settings.hardware.shards
             else ShardedEngine(group, settings, predictor, sources, hardware)
         )
         with numerics(hardware), threads(hardware, engine.operations()):

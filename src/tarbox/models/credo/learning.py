@@ -51,15 +51,13 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     The link predictor goes on in two ways that differ in nothing but the held-out facts: what is fitted to the one
     holds for the other.
     """
-    needed = MemoryNeeded.of(config, TrainingSize.of(data.facts), context.batches)
-    host, device = needed.split(context.device.type == "cuda")
-    context.require_memory(host, device, needed.advice(config, context.batches))
+    home = _home(config, data.facts, context)
     context.plan(PLAN)
     parts = iter(PLAN)
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
     further = max(1, round(config.continued * context.epochs))
     kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
-    predictor = build_predictor(config, sizes_of(data.facts)).to(context.device)
+    predictor = build_predictor(config, sizes_of(data.facts)).to(home)
     context.begin(next(parts))
     first = max(1, context.epochs - further)
     turn = first / (first + further)
@@ -91,6 +89,17 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
         given = data.facts, data.axioms()
         found = replace(found, subsumptions=predict_subsumptions(*given, config.held_out, context.seed, context.device))
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
+
+
+def _home(config: CredoConfig, facts: Facts, context: RunContext) -> torch.device:
+    """Where the link predictor is held; what cannot fit is refused."""
+    needed, gpu = MemoryNeeded.of(config, TrainingSize.of(facts), context.batches), context.device.type == "cuda"
+    host, device = needed.split(gpu)
+    home = context.home_of_tables(device, 2 * needed.tables, needed.beside_shards)
+    if gpu and home.type == "cpu":
+        host, device = needed.split(gpu=False)[0], needed.beside_shards
+    context.require_memory(host, device, needed.advice(config, context.batches))
+    return home
 
 
 def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
