@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,9 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tarbox.cli.progress_line import ProgressLine
+from tarbox.cli.training_progress import ProgressPrinter
+from tarbox.core.errors import ConfigError
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.base import Sizes
@@ -21,15 +28,20 @@ from tarbox.models.learning.batches import Draw, Portions, SampleSource
 from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.links import LinkSource, link_sources
+from tarbox.models.saved import WEIGHTS
+from tarbox.training.events import Event, TablesAtHome, Ticked, read_metrics
+from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.group import ProcessGroup
-from tarbox.training.hardware import numerics, open_hardware
-from tarbox.training.settings import Settings, resolve
+from tarbox.training.hardware import Hardware, HardwareConfig, numerics, open_hardware
+from tarbox.training.session import Listeners, resume, start
+from tarbox.training.settings import Settings, read_assignments, resolve
 from tarbox.training.shard_tables import RowCopies
 from tarbox.training.sharded import ShardedEngine
 from tarbox.training.sharding import NodeShards, Rounds
 from tarbox.training.step import Engine, build_optimizer
 
 CPU = torch.device("cpu")
+PARTED = "parted_model:Parted"
 
 
 @profile(deadline=None)
@@ -177,3 +189,62 @@ def test_what_is_brought_home_at_any_step_changes_nothing(shards: int) -> None:
     losses = [train_in_shards(found, sources, shards, disturb), train_in_shards(wanted, sources, shards, leave)]
     assert losses[0] == losses[1]
     assert all(torch.equal(*pair) for pair in zip(found.parameters(), wanted.parameters(), strict=True))
+
+
+def parted(*assignments: str) -> Settings:
+    given = ["model.epochs=3", "batches.size=256", "optimizer.kind=adagrad", "optimizer.rate=0.1", "hardware.device=cpu"]
+    return resolve([read_assignments([*given, *assignments], PARTED)], PARTED)
+
+
+class Interrupter:
+    """Asks to stop within the second epoch."""
+
+    def __init__(self) -> None:
+        self.sent = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Ticked) and event.epoch == 1 and not self.sent:
+            self.sent = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_in_shards_stops_and_goes_on_bit_by_bit(
+    store: Path, tmp_path: Path, ticking: Callable[[], float]
+) -> None:
+    start(store, tmp_path / "whole", parted("hardware.shards=3"))
+    with pytest.raises(TrainingInterrupted):
+        start(store, tmp_path / "cut", parted("hardware.shards=3"), Listeners([Interrupter()], ticking))
+    assert len(list((tmp_path / "cut" / "parts" / "first").glob("last-*.safetensors"))) == 3
+    shutil.copytree(tmp_path / "cut", tmp_path / "without")
+    resume(tmp_path / "cut", {})
+    assert (tmp_path / "cut" / WEIGHTS).read_bytes() == (tmp_path / "whole" / WEIGHTS).read_bytes()
+    resume(tmp_path / "without", {"hardware": {"shards": 0}})
+    ends = [
+        [line["losses"] for line in read_metrics(tmp_path / name) if line["event"] == "epoch"]
+        for name in ("whole", "without")
+    ]
+    assert len(ends[0]) == len(ends[1]) == 6
+    assert sum(ends[1][-1].values()) == pytest.approx(sum(ends[0][-1].values()), rel=0.15)
+
+
+def test_what_does_not_fit_the_device_is_trained_in_shards(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Hardware, "memory_left", lambda _: (None, 100))
+    told: list[Event] = []
+    with ProgressLine() as line:
+        start(store, tmp_path / "much", parted("model.device=220"), Listeners([told.append, ProgressPrinter(line)]))
+    assert [event for event in told if isinstance(event, TablesAtHome)] == [TablesAtHome("cpu", 5)]
+    said = "the link predictor's tables stay in the machine's memory, in 5 shards, two of which are on cpu at a time"
+    assert said in capsys.readouterr().err
+    start(store, tmp_path / "asked", parted("hardware.shards=5"))
+    start(store, tmp_path / "little", parted("model.device=90"), Listeners([told.append]))
+    weights = [(tmp_path / name / WEIGHTS).read_bytes() for name in ("much", "asked", "little")]
+    assert weights[0] == weights[1] != weights[2]
+    assert sum(isinstance(event, TablesAtHome) for event in told) == 1
+
+
+def test_shards_are_of_one_process() -> None:
+    for processes, shards in ((2, 4), (1, 1), (1, -2)):
+        with pytest.raises(ConfigError, match=f"hardware.shards is {shards} with hardware.processes {processes}"):
+            HardwareConfig(processes=processes, shards=shards)
