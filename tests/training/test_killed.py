@@ -79,6 +79,7 @@ def begun(store: Path, run: Path) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_all_killed_at_once(store: Path, whole: Path, tmp_path: Path) -> None:
     """With as many processes it ends bit by bit as the one that nobody disturbed, with others about there."""
     with begun(store, run := tmp_path / "run-2") as process:
@@ -96,6 +97,7 @@ def test_all_killed_at_once(store: Path, whole: Path, tmp_path: Path) -> None:
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes(), moment
 
 
+@pytest.mark.slow
 def test_one_killed(store: Path, whole: Path, tmp_path: Path) -> None:
     """The others end at once, the leader with one line."""
     with begun(store, run := tmp_path / "run") as process:

@@ -192,7 +192,13 @@ def test_what_is_brought_home_at_any_step_changes_nothing(shards: int) -> None:
 
 
 def parted(*assignments: str) -> Settings:
-    given = ["model.epochs=3", "batches.size=256", "optimizer.kind=adagrad", "optimizer.rate=0.1", "hardware.device=cpu"]
+    given = [
+        "model.epochs=3",
+        "batches.size=256",
+        "optimizer.kind=adagrad",
+        "optimizer.rate=0.1",
+        "hardware.device=cpu",
+    ]
     return resolve([read_assignments([*given, *assignments], PARTED)], PARTED)
 
 
