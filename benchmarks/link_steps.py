@@ -3,8 +3,8 @@
     PYTHONPATH=src python3 benchmarks/link_steps.py scratch/kb-biomed
     PYTHONPATH=src python3 benchmarks/link_steps.py --entities 1000000 --facts 2000000 --set batches.size=21500
 
-Of a store, or of a generated knowledge base (benchmarks/growth.py), with the settings that training would have. Results:
-a table of kernels by time, and the mean of recorded steps.
+Of a store, or of a generated knowledge base (benchmarks/growth.py), with the settings that training would have.
+Results: the mean of recorded steps, and a table of kernels by time.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
     PYTHONPATH=src python3 benchmarks/processes.py                                # dbpedia77k and yago4 of scratch/
     PYTHONPATH=src python3 benchmarks/processes.py --only yago4 --processes 3 --epochs 4
+    PYTHONPATH=src python3 benchmarks/processes.py --only yago4 --batch 1448      # other steps
     PYTHONPATH=src python3 benchmarks/processes.py --balance                      # how evenly links are divided
 
 Stores are expected under scratch/kb-NAME. A tenth of the facts is held out; all arms train on the others with the same
@@ -56,7 +57,7 @@ def train(facts: HeldOut, settings: Settings, config: ComplexConfig) -> tuple[Co
     with lead(settings.hardware, follow, LeaderOrder.QUIT) as group:
         engine: Stepper = (
             build_engine(settings, predictor, sources, hardware)
-            if group is None
+            if group.size == 1 and not settings.hardware.shards
             else ShardedEngine(group, settings, predictor, sources, hardware)
         )
         with numerics(hardware), threads(hardware, engine.operations()):
@@ -85,7 +86,8 @@ def measure(
     asked = draw(held.lost(), MEASURED, 0)
     rows: list[dict[str, Any]] = []
     for size, seed in ((size, seed) for seed in range(seeds) for size in (1, processes)):
-        own = replace(settings, seed=seed, hardware=replace(settings.hardware, processes=size))
+        shards = settings.hardware.shards if size == 1 else 0
+        own = replace(settings, seed=seed, hardware=replace(settings.hardware, processes=size, shards=shards))
         predictor, rate, spent = train(held, own, config)
         torch.set_num_threads(os.cpu_count() or 1)
         mrr = mean_reciprocal_rank(predictor, facts, asked)
@@ -138,12 +140,15 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=512)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=2048, help="batches.size")
+    parser.add_argument("--shards", type=int, default=0, help="hardware.shards of the one process")
     parser.add_argument("--balance", action="store_true")
     chosen = parser.parse_args()
     settings = resolve([read_recipe("credo")], "credo")
     settings = replace(
         settings,
-        hardware=replace(settings.hardware, device="cpu", threads=1),
+        batches=replace(settings.batches, size=chosen.batch),
+        hardware=replace(settings.hardware, device="cpu", threads=1, shards=chosen.shards),
         stopping=replace(settings.stopping, epochs=chosen.epochs),
     )
     config = ComplexConfig(chosen.rank, candidates=chosen.candidates, experts=2)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -28,11 +28,12 @@ FIRST, SECOND, LAST = "fitting a link predictor", "fitting it again", "summing u
 @final
 @dataclass(frozen=True, slots=True)
 class PartedConfig:
-    """`rank` 0 leaves it to the hardware; `host` are the bytes that it claims to want."""
+    """`rank` 0 leaves it to the hardware; `host` and `device` are the bytes that it claims to want."""
 
     rank: int = 0
     host: int = 0
     epochs: int = 2
+    device: int = 0
 
 
 @final
@@ -47,13 +48,14 @@ class Parted(Learner):
 
     @classmethod
     def resolve(cls, config: PartedConfig, sizes: Sizes, device: torch.device) -> PartedConfig:  # noqa: ARG003
-        return config if config.rank else PartedConfig(4, config.host, config.epochs)
+        return config if config.rank else replace(config, rank=4)
 
     @classmethod
     def learn(cls, config: PartedConfig, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
         context.require_memory(config.host, 0, "Lower it with --set model.host=0.")
+        home = context.home_of_tables(config.device, config.device, 0)
         context.plan({FIRST: 2.0, SECOND: 1.0, LAST: 1.0})
-        links = Complex(ComplexConfig(rank=config.rank, initial=0.1), sizes_of(data.facts)).to(context.device)
+        links = Complex(ComplexConfig(rank=config.rank, initial=0.1), sizes_of(data.facts)).to(home)
         sources = link_sources(data.facts, 0, context.device)
         context.begin(FIRST)
         context.fit(links, sources, Stage("first", config.epochs))

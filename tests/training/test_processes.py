@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from tarbox.core.errors import ConfigError
 from tarbox.kb.facts import Facts
@@ -26,7 +25,7 @@ from tarbox.models.links import LinkSource, link_sources
 from tarbox.training.checkpoints import State
 from tarbox.training.events import Event, Ticked, read_metrics
 from tarbox.training.failures import TrainingInterrupted
-from tarbox.training.group import ProcessGroup, ProcessLost, joined, lead
+from tarbox.training.group import ProcessGroup, ProcessLost, lead
 from tarbox.training.hardware import HardwareConfig, numerics, open_hardware
 from tarbox.training.loop import build_engine
 from tarbox.training.run import LAST, RunFolder, read_tensors
@@ -52,29 +51,29 @@ def facts() -> Facts:
     return Facts.of(words, stated, [(entity, entity % 8) for entity in range(40)], [(0, 1), (1, 2), (3, 2)])
 
 
-def settings_of(processes: int) -> Settings:
+def settings_of(processes: int, shards: int) -> Settings:
     settings = resolve([{"model": {"name": "credo"}, **SETTINGS}])
-    return replace(settings, hardware=replace(settings.hardware, processes=processes))
+    return replace(settings, hardware=replace(settings.hardware, processes=processes, shards=shards))
 
 
 @contextmanager
 def engine_of(
-    facts: Facts, processes: int, group: ProcessGroup | None = None, lifts: bool = True
-) -> Iterator[tuple[Stepper, Complex, ProcessGroup | None]]:
-    settings = settings_of(processes)
+    facts: Facts, processes: int, shards: int = 0, lifts: bool = True
+) -> Iterator[tuple[Stepper, Complex, ProcessGroup]]:
+    """One process without shards has the plain engine."""
+    settings = settings_of(processes, shards)
     hardware = open_hardware(settings.hardware)
     torch.manual_seed(0)
     predictor = Complex(ComplexConfig(rank=8, initial=0.1), SIZES)
     sources: list[LinkSource] = link_sources(facts, 0, hardware.device)
     if not lifts:
         sources = [LinkSource(own.task, own.links_L3, own.rivals, own.sparse) for own in sources]
-    with lead(settings.hardware, follow, LeaderOrder.QUIT) as led, numerics(hardware):
-        found = group or led
-        if found is None:
-            yield build_engine(settings, predictor, sources, hardware), predictor, None
+    with lead(settings.hardware, follow, LeaderOrder.QUIT) as group, numerics(hardware):
+        if processes == 1 and not shards:
+            yield build_engine(settings, predictor, sources, hardware), predictor, group
             return
-        engine = ShardedEngine(found, settings, predictor, sources, hardware)
-        yield engine, predictor, found
+        engine = ShardedEngine(group, settings, predictor, sources, hardware)
+        yield engine, predictor, group
         engine.release()
 
 
@@ -92,15 +91,12 @@ def train(engine: Stepper, epochs: int) -> list[float]:
     return losses
 
 
-def test_a_group_of_one_is_the_plain_engine(facts: Facts) -> None:
+def test_two_shards_are_the_plain_engine(facts: Facts) -> None:
     """Up to the order of sums: rows lie in another order, and the numbers of entities and concepts are even, so that
     no row stands for no node. Typings are not lifted: that is drawn at other times."""
     with engine_of(facts, 1, lifts=False) as (plain, wanted, _):
         losses = train(plain, 3)
-    with (
-        joined(HashStore(), 0, 1, torch.device("cpu")) as group,
-        engine_of(facts, 1, group, lifts=False) as (engine, found, _),
-    ):
+    with engine_of(facts, 1, shards=2, lifts=False) as (engine, found, _):
         assert isinstance(engine, ShardedEngine)
         assert engine.portions.steps == plain.portions.steps
         np.testing.assert_allclose(train(engine, 3), losses, rtol=1e-4)
@@ -132,7 +128,6 @@ def test_many_learn_as_one_and_a_killed_one_ends_all(facts: Facts, alone: list[f
         losses = train(engine, 14)
         assert losses[-1] < 0.75 * losses[0]
         assert abs(losses[-1] / alone[-1] - 1) < 0.15, (losses, alone)
-        assert group is not None
         children = group.children
         assert children[-1].pid is not None
         os.kill(children[-1].pid, signal.SIGKILL)
@@ -235,9 +230,9 @@ def test_other_models_and_optimizers_are_refused(store: Path, tmp_path: Path) ->
         given = ["hardware.processes=2", *assignments]
         return start(store, tmp_path / "run", resolve([read_assignments(given, model)], model))
 
-    with pytest.raises(ConfigError, match="cqd is trained in one process; credo can be in several"):
+    with pytest.raises(ConfigError, match="cqd is trained in one process, without shards; credo can be in several"):
         make("cqd")
-    with pytest.raises(ConfigError, match=r"optimizer.kind is 'adam': several processes train with adagrad"):
+    with pytest.raises(ConfigError, match=r"optimizer.kind is 'adam': several processes, and shards, are"):
         make("credo")
     with pytest.raises(ConfigError, match=r"processes = 0: it must be greater than 0"):
         HardwareConfig(processes=0)

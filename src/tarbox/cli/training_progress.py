@@ -16,6 +16,7 @@ from tarbox.training.events import (
     PartBegan,
     PartProgressed,
     Started,
+    TablesAtHome,
     Ticked,
     Validated,
 )
@@ -55,6 +56,11 @@ class ProgressPrinter:
                 self._line.say(part)
             case PartProgressed():
                 self._line.show(f"{event.part}: {event.done:.0%}{_rest(event.seconds_left)}", event.done)
+            case TablesAtHome():
+                self._line.say(
+                    f"the link predictor's tables stay in the machine's memory, in {event.shards} shards, two of which "
+                    f"are on {event.device} at a time; calibration and predictions are made on the processor"
+                )
             case MemoryPlanned():
                 self._line.say(f"training will take about {_memory(event)}")
             case Estimated():

@@ -159,31 +159,31 @@ class Complex(nn.Module):
         if sparse and candidates_K is None:
             rivals_K = torch.arange(reached.start, reached.stop, device=from_B.device)
         rows = functional.embedding(torch.cat([from_B, to_B, rivals_K]), self.nodes, sparse=sparse)
-        near_BXD, far_BXD, rivals_KXD = torch.split(self._split(rows), [size, size, len(rivals_K)])
+        ends_XD, rivals_KXD = torch.split(self._split(rows), [2 * size, len(rivals_K)])
+        near_BXD, far_BXD = ends_XD.split(size)
         if not len(rivals_K):
             rivals_KXD = self._split(self.nodes[reached])
         way_BXD = self._split(functional.embedding(relation_B, self.relations))
         question_BXD = multiply(near_BXD, way_BXD)
         guess_BXD = multiply(conjugate(near_BXD), far_BXD) if self.config.relation_weight else near_BXD
+        parts = (question_BXD, rivals_KXD, far_BXD, guess_BXD, self._split(self.relations))
         losses = []
-        for expert in range(self.config.experts):
-            question_BD = question_BXD[:, expert]
+        for question_BD, rivals_KD, far_BD, guess_BD, ways_RD in zip(*(own.unbind(1) for own in parts), strict=True):
+            scores_BK = (question_BD @ rivals_KD.T).float()
             if candidates_K is None:
-                scores_BN = (question_BD @ rivals_KXD[:, expert].T).float()
                 if share != 1:  # the same as to add its logarithm to all others
-                    less_B1 = scores_BN.new_full((size, 1), -math.log(share))
-                    scores_BN = scores_BN.scatter_add(1, (to_B - reached.start)[:, None], less_B1)
-                losses.append(functional.cross_entropy(scores_BN, to_B - reached.start))
+                    less_B1 = scores_BK.new_full((size, 1), -math.log(share))
+                    scores_BK = scores_BK.scatter_add(1, (to_B - reached.start)[:, None], less_B1)
+                losses.append(functional.cross_entropy(scores_BK, to_B - reached.start))
             else:
                 stands_for = share * (reached.stop - reached.start) / len(candidates_K)
-                scores_BK = (question_BD @ rivals_KXD[:, expert].T).float()
-                own_B = (question_BD * far_BXD[:, expert]).sum(1).float()
+                own_B = (question_BD * far_BD).sum(1).float()
                 others_B = rival_totals(scores_BK, to_B, candidates_K) + math.log(stands_for)
                 losses.append((torch.logaddexp(others_B, own_B) - own_B).mean())
             if self.config.relation_weight:
-                guess_BR = guess_BXD[:, expert] @ self._split(self.relations)[:, expert].T
-                losses.append(self.config.relation_weight * functional.cross_entropy(guess_BR.float(), relation_B))
-        cubes = sum((modulus(part) ** 3).sum((1, 2)).mean() for part in (near_BXD, way_BXD, far_BXD))
+                guess_BR = (guess_BD @ ways_RD.T).float()
+                losses.append(self.config.relation_weight * functional.cross_entropy(guess_BR, relation_B))
+        cubes = (cubed_modulus(ends_XD).sum() + cubed_modulus(way_BXD).sum()) / size
         return (sum(losses[1:], losses[0]) + self.config.regularization * cubes) / self.config.experts
 
 
@@ -207,7 +207,8 @@ def conjugate(numbers: Tensor) -> Tensor:
     return torch.cat([real, -imaginary], -1)
 
 
-def modulus(numbers: Tensor) -> Tensor:
-    """The absolute values; its gradient at 0 is 0."""
+def cubed_modulus(numbers: Tensor) -> Tensor:
+    """The third powers of the absolute values."""
     real, imaginary = numbers.float().chunk(2, -1)
-    return (real * real + imaginary * imaginary + 1e-20).sqrt()
+    cubes: Tensor = (real * real + imaginary * imaginary) ** 1.5
+    return cubes

@@ -24,7 +24,7 @@ from tarbox.models.registry import find_model
 from tarbox.models.scorer import Scorer
 from tarbox.query.templates import TEMPLATES
 from tarbox.training.checkpoints import State
-from tarbox.training.events import MemoryPlanned, Validated
+from tarbox.training.events import MemoryPlanned, TablesAtHome, Validated
 from tarbox.training.failures import StopSignals, interrupted, require_memory
 from tarbox.training.group import ProcessGroup
 from tarbox.training.hardware import Hardware
@@ -33,6 +33,7 @@ from tarbox.training.reporting import ProgressReport
 from tarbox.training.run import RunFolder, write_tensors
 from tarbox.training.settings import Settings
 from tarbox.training.sharded import ShardedEngine
+from tarbox.training.sharding import shards_needed
 from tarbox.training.step import Engine, Stepper
 from tarbox.training.validation import Validator
 
@@ -54,7 +55,8 @@ class TrainingContext:
         group: ProcessGroup | None = None,
     ) -> None:
         self.settings, self.data, self.hardware, self.run = settings, data, hardware, run
-        self._observers, self._group = observers, group
+        self._observers, self._group = observers, group or ProcessGroup.alone(hardware.device)
+        self._shards = settings.hardware.shards
         self._began = observers.clock()
         self._optimizers: WeakKeyDictionary[nn.Module, torch.optim.Optimizer] = WeakKeyDictionary()
         self._validator = None
@@ -117,6 +119,16 @@ class TrainingContext:
         tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
         write_tensors(self.run.path / name, tensors, {})
 
+    def home_of_tables(self, resident: int, tables: int, others: int) -> torch.device:
+        shards, left = self._shards, self.hardware.memory_left()[1]
+        if not shards and self.settings.optimizer.kind == "adagrad":
+            shards = shards_needed(resident, tables, others, left)
+        if not shards:
+            return self.hardware.device
+        self._shards = shards if self._group.size == 1 else 0
+        self._observers.report.tell(TablesAtHome(str(self.hardware.device), self._shards or 2 * self._group.size))
+        return torch.device("cpu")
+
     def require_memory(self, host: int, device: int, advice: str) -> None:
         of_machine, of_device = self.hardware.memory_left()
         require_memory(host, of_machine, "of the machine's memory", advice)
@@ -139,9 +151,10 @@ class TrainingContext:
         return state
 
     def _build_engine(self, module: nn.Module, sources: Sequence[SampleSource]) -> Stepper:
-        if self._group is None:
+        if self._group.size == 1 and not self._shards:
             return build_engine(self.settings, module, sources, self.hardware)
-        return ShardedEngine(self._group, self.settings, cast(Complex, module), sources, self.hardware)
+        settings = replace(self.settings, hardware=replace(self.settings.hardware, shards=self._shards))
+        return ShardedEngine(self._group, settings, cast(Complex, module), sources, self.hardware)
 
     def _fit_of_model(self, module: nn.Module) -> Fit:
         scorer = cast(Scorer, module)

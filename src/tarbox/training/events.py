@@ -121,7 +121,27 @@ class MemoryPlanned:
     device_bytes: int
 
 
-Event = MemoryPlanned | Started | Ticked | EpochEnded | Validated | Finished | PartBegan | PartProgressed | Estimated
+@final
+@dataclass(frozen=True, slots=True)
+class TablesAtHome:
+    """A link predictor is held in the machine's memory, in so many shards, two of which are on the device at a time."""
+
+    device: str
+    shards: int
+
+
+Event = (
+    MemoryPlanned
+    | TablesAtHome
+    | Started
+    | Ticked
+    | EpochEnded
+    | Validated
+    | Finished
+    | PartBegan
+    | PartProgressed
+    | Estimated
+)
 Listener = Callable[[Event], None]
 
 _NAMES: Final[Mapping[type[Any], str]] = {EpochEnded: "epoch", Validated: "validation", Finished: "end"}

@@ -23,7 +23,7 @@ from typing import Any, Final, final
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from tarbox.core.errors import ConfigError
@@ -54,6 +54,10 @@ class ProcessGroup:
     store: Store
     children: Sequence[SpawnProcess] = ()
 
+    @classmethod
+    def alone(cls, device: torch.device) -> ProcessGroup:
+        return cls(0, 1, device, HashStore())
+
     def tell(self, *order: float) -> None:
         """The leader's next order, to all."""
         numbers = torch.zeros(_LENGTH, dtype=torch.float64)
@@ -67,8 +71,9 @@ class ProcessGroup:
 
     def broadcast(self, tensor: Tensor) -> None:
         """What the leader has is then with all."""
-        with self._watched():
-            dist.broadcast(tensor, 0)
+        if self.size > 1:
+            with self._watched():
+                dist.broadcast(tensor, 0)
 
     def spread(self, content: Any = None, tensors: Sequence[Tensor] = ()) -> tuple[Any, list[Tensor]]:
         """JSON and tensors of the leader, with all."""
@@ -88,8 +93,9 @@ class ProcessGroup:
 
     def add_up(self, tensor: Tensor) -> None:
         """The sum over all processes, in place."""
-        with self._watched():
-            dist.all_reduce(tensor)
+        if self.size > 1:
+            with self._watched():
+                dist.all_reduce(tensor)
 
     def exchange(self, sent: Sequence[tuple[Tensor, int]], received: Sequence[tuple[Tensor, int]]) -> None:
         """Send tensors to ranks, and receive others from ranks, all at once; between two in the order given."""
@@ -130,10 +136,8 @@ def torchrun_rank() -> int | None:
 
 
 @contextmanager
-def lead(
-    config: HardwareConfig, follow: Callable[[ProcessGroup], None], quit_order: float
-) -> Iterator[ProcessGroup | None]:
-    """The group that this process leads while it trains; none where it trains alone. `follow` is what others do."""
+def lead(config: HardwareConfig, follow: Callable[[ProcessGroup], None], quit_order: float) -> Iterator[ProcessGroup]:
+    """The group that this process leads while it trains, perhaps alone. `follow` is what others do."""
     found = find_device(config.device)
     device = _own_device(found.type, found.index or 0)
     if torchrun_rank() is not None:
@@ -141,7 +145,7 @@ def lead(
             yield from _lead(group, quit_order)
         return
     if config.processes == 1:
-        yield None
+        yield ProcessGroup.alone(device)
         return
     if device.type == "cuda" and torch.cuda.device_count() < config.processes:
         raise ConfigError(

@@ -34,7 +34,9 @@ class HardwareConfig:
     """`device` is `auto`, `cpu`, `cuda` or `cuda:N`. `graphs` records steps on CUDA.
 
     `threads` are those of a step on the CPU; 0 takes one for small steps and all for others. `processes` train one
-    model, each on a GPU or with its share of the threads (ADR 55).
+    model, each on a GPU or with its share of the threads (ADR 55). One process keeps the tables of a link predictor in
+    the machine's memory, in so many `shards`, two of which are on the device at a time; 0 does that where they do not
+    fit there (ADR 61).
     """
 
     device: str = AUTO
@@ -42,11 +44,17 @@ class HardwareConfig:
     graphs: bool = True
     threads: int = 0
     processes: int = 1
+    shards: int = 0
 
     def __post_init__(self) -> None:
         check_settings(self, {"precision": PRECISIONS}, ("processes",))
         if self.threads < 0:
             raise ConfigError(f"hardware.threads is {self.threads}; it must be at least 0")
+        if self.shards and (self.shards < 2 or self.processes > 1):
+            raise ConfigError(
+                f"hardware.shards is {self.shards} with hardware.processes {self.processes}: it is at least 2, of one "
+                "process, or 0, which leaves it to tarbox"
+            )
 
 
 @final

@@ -34,7 +34,8 @@ from tarbox.training.failures import TrainingError
 from tarbox.training.settings import Settings
 from tarbox.version import __version__
 
-LAST: Final = "last.safetensors"
+_LAST_STEM: Final = "last"
+LAST: Final = f"{_LAST_STEM}.safetensors"
 PARTS: Final = "parts"
 SHARDS: Final = "shards"
 """In the header of a checkpoint: the files that hold the rest of it."""
@@ -147,20 +148,24 @@ class RunFolder:
     def write_last(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any], shards: int = 1) -> None:
         """A checkpoint: one file, or with more shards one beside it for each, with as many rows of the longest tables.
 
-        They are there when the one that names them is; those of an earlier checkpoint go after it has come.
+        They are there when the one that names them is; those of an earlier checkpoint, which may be of as many steps,
+        stay as they are and go after it has come.
         """
         tables = {name: tensor for name, tensor in tensors.items() if tensor.ndim > 1} if shards > 1 else {}
         longest = max(map(len, tables.values()), default=0)
         tables = {name: table for name, table in tables.items() if len(table) == longest}
-        stem, bounds = LAST.partition(".")[0], [longest * own // shards for own in range(shards + 1)]
-        named = [f"{stem}-{state['epoch']}-{state['step']}-{own}.safetensors" for own in range(shards if tables else 0)]
+        bounds = [longest * own // shards for own in range(shards + 1)]
+        earlier = list(self.path.glob(f"{_LAST_STEM}-*.safetensors"))
+        stem = f"{_LAST_STEM}-{state['epoch']}-{state['step']}"
+        while any(file.name.startswith(f"{stem}-") for file in earlier):
+            stem += "+"
+        named = [f"{stem}-{own}.safetensors" for own in range(shards if tables else 0)]
         for name, first, last in zip(named, bounds, bounds[1:], strict=False):
             write_tensors(self.path / name, {key: table[first:last] for key, table in tables.items()}, {})
         rest = {name: tensor for name, tensor in tensors.items() if name not in tables}
         write_tensors(self.path / LAST, rest, {**state, **({SHARDS: named} if named else {})})
-        for file in self.path.glob(f"{stem}-*.safetensors"):
-            if file.name not in named:
-                file.unlink()
+        for file in earlier:
+            file.unlink()
 
     def has_checkpoint(self) -> bool:
         return (self.path / LAST).exists()

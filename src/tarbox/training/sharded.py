@@ -1,4 +1,6 @@
-"""Steps of a link predictor in several processes (ADR 55); who has which nodes and links is in `sharding`.
+"""Steps of a link predictor in shards, of several processes (ADR 55) or of one whose tables are elsewhere (ADR 61).
+
+Who has which nodes and links is in `sharding`, how rows get there in `shard_tables`.
 
 A `Member` is what every process has of a fit. The leader has the whole tables beside it, and a `ShardedEngine` in the
 place of an `Engine`: what the loop asks of it becomes an order, which all members obey alike.
@@ -18,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +34,10 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.links import Lifts, LinkSource, Rivals
 from tarbox.models.registry import find_model
-from tarbox.training.adagrad import SQUARES
 from tarbox.training.group import ProcessGroup, ProcessLost, torchrun_rank
 from tarbox.training.hardware import Hardware, numerics, threads
 from tarbox.training.settings import Settings, resolve
+from tarbox.training.shard_tables import ShardTables, WholeTables
 from tarbox.training.sharding import NodeShards, Rounds
 from tarbox.training.step import Engine, build_optimizer, set_rate
 
@@ -50,20 +52,6 @@ class LeaderOrder(IntEnum):
     STEP = 4
     COLLECT = 5
     RELEASE = 6
-
-
-class WholeTables(NamedTuple):
-    """The tables of all nodes and relations, and of their squares, which the leader has."""
-
-    nodes: Tensor
-    squares: Tensor
-    relations: Tensor
-    relation_squares: Tensor
-
-    @classmethod
-    def of(cls, module: Complex, optimizer: torch.optim.Optimizer) -> WholeTables:
-        nodes, relations = module.nodes.detach(), module.relations.detach()
-        return cls(nodes, squares_of(optimizer, module.nodes), relations, squares_of(optimizer, module.relations))
 
 
 @final
@@ -82,13 +70,15 @@ class Member:
         self.hardware = Hardware(replace(settings.hardware, graphs=False), group.device)
         self._sampler = Sampler(settings.negatives, torch.Generator(group.device))
         self._epoch = self._step = 0
-        self.shards = NodeShards.of(sizes, Rounds.of(group.size), self._count_links(sizes))
-        self.module = Complex(config, self.shards.local_sizes).to(group.device)
+        rounds = Rounds.of(group.size, settings.hardware.shards)
+        self.shards = NodeShards.of(sizes, rounds, self._count_links(sizes))
+        with torch.device("meta"):
+            module = Complex(config, self.shards.local_sizes)
+        self.module = module.to_empty(device=group.device)
         self.optimizer = build_optimizer(settings.optimizer, self.module, self.hardware)
-        self._here, self._places = WholeTables.of(self.module, self.optimizer), list[int]()
-        self.whole: WholeTables | None = None
+        self.tables = ShardTables(group, self.shards, WholeTables.of(self.module, self.optimizer))
         self._objective = Objective.of(settings.objective, [own.task for own in sources], group.device)
-        self.round_steps = steps_of_round(settings, sources, group.size)
+        self.round_steps = steps_of_round(settings, sources, group.size, len(rounds))
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=group.device)
         self._nobody = torch.empty(0, dtype=torch.int64, device=group.device)
         self._drawn: list[tuple[LinkSource, Tensor, Tensor]] = []
@@ -117,18 +107,22 @@ class Member:
         """Of an epoch."""
         return self.round_steps * len(self.shards.rounds)
 
+    @property
+    def round(self) -> int:
+        return self._step // self.round_steps
+
     def obey(self, kind: float, *numbers: float) -> None:
-        """Everybody does the same; the leader has the `whole` tables beside."""
+        """Everybody does the same; the leader has the tables at home beside."""
         match LeaderOrder(int(kind)):
             case LeaderOrder.PLACE:
-                self._place(int(numbers[0]))
+                self.tables.place(int(numbers[0]))
             case LeaderOrder.EPOCH:
                 set_rate(self.optimizer, numbers[2])
                 self._begin(int(numbers[0]), int(numbers[1]))
             case LeaderOrder.STEP:
                 self._advance()
             case LeaderOrder.COLLECT:
-                self._collect()
+                self.tables.collect()
             case other:
                 raise AssertionError(other)
 
@@ -144,14 +138,14 @@ class Member:
 
     def _open_round(self) -> None:
         """The links of this round, in the rows that are here for their nodes."""
-        number, places = self._step // self.round_steps, self.module.places
+        number, places = self.round, self.module.places
         reached = {Task.ENTITY: places.entities, Task.INSTANTIATION: places.concepts}
         sources: list[SampleSource] = []
         present = []
         for place, (own, links_L3, turns_L) in enumerate(self._drawn):
             links = self.shards.localize(links_L3[turns_L == number], number)
             if len(links):
-                rivals = Rivals(reached[own.task], own.rivals.drawn, self.group.size)
+                rivals = Rivals(reached[own.task], own.rivals.drawn, self.shards.rounds.shards / 2)
                 sources.append(LinkSource(own.task, links, rivals, own.sparse))
                 present.append(place)
         self._nobody = self.shards.nobody(number, self.group.rank)
@@ -173,7 +167,7 @@ class Member:
         self.module.nodes.detach()[self._nobody] = 0.0  # a rival that is nobody learns nothing
         self._step += 1
         if self._step % self.round_steps == 0:
-            self._move(self._step // self.round_steps)
+            self.tables.move(self.round)
             if self._step < self.steps:
                 self._open_round()
 
@@ -200,83 +194,6 @@ class Member:
         own = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
         self._sampler.generator.manual_seed(own)
 
-    @torch.no_grad()
-    def _place(self, number: int) -> None:
-        """What the leader has becomes everybody's, as a round wants it."""
-        for own, of_all in zip(self._here[2:], self.whole[2:] if self.whole else self._here[2:], strict=True):
-            own.copy_(of_all)
-            self.group.broadcast(own)
-        self._places = self._places_in(number)
-        for shard, place in enumerate(self._places):
-            self._carry({shard: (0, place // 2)}, self._read, self._unpack)
-
-    @torch.no_grad()
-    def _move(self, number: int) -> None:
-        """Into a round the shards go where it wants them."""
-        before, after = self._places, self._places_in(number)
-        moved = [shard for shard, place in enumerate(after) if before[shard] != place]
-        self._carry(
-            {shard: (before[shard] // 2, after[shard] // 2) for shard in moved}, self._pack, self._unpack, after
-        )
-
-    @torch.no_grad()
-    def _collect(self) -> None:
-        """The leader has everything again, as of now."""
-        for shard, place in enumerate(self._places):
-            self._carry({shard: (place // 2, 0)}, self._pack, self._write)
-        for own, of_all in zip(self._here[2:], self.whole[2:] if self.whole else (), strict=False):
-            of_all.copy_(own)
-
-    def _places_in(self, number: int) -> list[int]:
-        """Where each shard is in a round: 2 * process + slot."""
-        found: list[int] = self.shards.rounds.places[number % len(self.shards.rounds)].tolist()
-        return found
-
-    def _carry(
-        self,
-        ways: Mapping[int, tuple[int, int]],
-        read: Callable[[int], Tensor],
-        write: Callable[[int, Tensor], None],
-        places: list[int] | None = None,
-    ) -> None:
-        """Shards from one process to another each, as [2, rows, width], the nodes and their squares; all are read
-        before any has its new place, if it gets one, and is written."""
-        rank, sent, received = self.group.rank, list[tuple[Tensor, int]](), list[tuple[Tensor, int]]()
-        packed: dict[int, Tensor] = {}
-        for shard, way in ways.items():
-            if rank in way:
-                packed[shard] = read(shard) if way[0] == rank else self._buffer()
-            if rank in way and way[0] != way[1]:
-                (sent if way[0] == rank else received).append((packed[shard], way[way[0] == rank]))
-        self.group.exchange(sent, received)
-        self._places = places or self._places
-        for shard, own in packed.items():
-            if ways[shard][1] == rank:
-                write(shard, own)
-
-    def _buffer(self) -> Tensor:
-        return self._here.nodes.new_zeros(2, self.shards.rows, self._here.nodes.shape[1])
-
-    def _pack(self, shard: int) -> Tensor:
-        slot = self._places[shard] % 2
-        return torch.stack([table.view(self.shards.rows, 2, -1)[:, slot] for table in self._here[:2]])
-
-    def _unpack(self, shard: int, packed: Tensor) -> None:
-        for own, table in zip(packed, self._here[:2], strict=True):
-            table.view(self.shards.rows, 2, -1)[:, self._places[shard] % 2] = own
-
-    def _read(self, shard: int) -> Tensor:
-        """Of the whole; a row of nobody is 0."""
-        (rows, nodes), packed = self.shards.nodes_of(shard), self._buffer()
-        for own, table in zip(packed, self.whole or (), strict=False):
-            own[rows] = table[nodes]
-        return packed
-
-    def _write(self, shard: int, packed: Tensor) -> None:
-        rows, nodes = self.shards.nodes_of(shard)
-        for own, table in zip(packed, self.whole or (), strict=False):
-            table[nodes] = own[rows]
-
 
 @final
 class ShardedEngine:
@@ -297,18 +214,19 @@ class ShardedEngine:
         self._group, self._settings, self._complex = group, settings, module
         self._sources = [cast(LinkSource, own) for own in sources]
         self._rate = settings.optimizer.rate
-        self._member: Member | None = None
-        self.steps = steps_of_round(settings, self._sources, group.size) * (2 * group.size - 1)
+        self.member: Member | None = None
+        rounds = Rounds.of(group.size, settings.hardware.shards)
+        self.steps = steps_of_round(settings, self._sources, group.size, len(rounds)) * len(rounds)
         self.samples = math.ceil(sum(map(len, sources)) / self.steps)
         self.tasks = [own.task for own in sources]
-        self.shards = 2 * group.size
+        self.shards = rounds.shards
 
     @property
     def portions(self) -> ShardedEngine:
         return self
 
     def operations(self) -> int:
-        cells = max(own.cells(0) for own in self._sources) / self._group.size
+        cells = max(own.cells(0) for own in self._sources) / (self.shards / 2)
         return int(self.samples / self._group.size * cells * self._complex.nodes.shape[1])
 
     def set_rate(self, rate: float) -> None:
@@ -316,30 +234,30 @@ class ShardedEngine:
 
     def begin(self, seed: int, epoch: int, step: int) -> None:  # noqa: ARG002 (the settings have it)
         """The members begin with the first epoch: what was restored before goes to them."""
-        if self._member is None:
-            self._member = self._gather()
-            self._member.whole = WholeTables.of(self._complex, self.optimizer)
-            self._order(LeaderOrder.PLACE, step // self._member.round_steps)
-            self._member.losses_T = self.losses_T
+        if self.member is None:
+            self.member = self._gather()
+            self.member.tables.lead(WholeTables.of(self._complex, self.optimizer))
+            self._order(LeaderOrder.PLACE, step // self.member.round_steps)
+            self.member.losses_T = self.losses_T
         self._order(LeaderOrder.EPOCH, epoch, step, self._rate)
 
     def runner(self, hardware: Hardware) -> Callable[[], None]:  # noqa: ARG002
         return lambda: self._order(LeaderOrder.STEP)
 
     def collect(self) -> None:
-        if self._member is not None:
+        if self.member is not None:
             self._order(LeaderOrder.COLLECT)
 
     def release(self) -> None:
         """The members forget this fit."""
-        if self._member is not None:
+        if self.member is not None:
             with suppress(ProcessLost):
                 self._group.tell(LeaderOrder.RELEASE)
 
     def _order(self, order: LeaderOrder, *numbers: float) -> None:
-        assert self._member is not None
+        assert self.member is not None
         self._group.tell(order, *numbers)
-        self._member.obey(order, *numbers)
+        self.member.obey(order, *numbers)
 
     def _gather(self) -> Member:
         """Tell all what is to be fitted."""
@@ -367,27 +285,19 @@ def follow(group: ProcessGroup) -> None:
 
 
 def check_processes(settings: Settings) -> None:
-    """Refuse what several processes cannot do."""
-    if settings.hardware.processes == 1 and torchrun_rank() is None:
+    """Refuse what several processes, or one with shards, cannot do."""
+    if settings.hardware.processes == 1 and not settings.hardware.shards and torchrun_rank() is None:
         return
     if not find_model(settings.model_name).in_processes:
-        raise ConfigError(f"{settings.model_name} is trained in one process; credo can be in several")
+        raise ConfigError(f"{settings.model_name} is trained in one process, without shards; credo can be in several")
     if settings.optimizer.kind != "adagrad":
         raise ConfigError(
-            f"optimizer.kind is {settings.optimizer.kind!r}: several processes train with adagrad. "
-            "Leave out --processes, or --set optimizer.kind=adagrad."
+            f"optimizer.kind is {settings.optimizer.kind!r}: several processes, and shards, are trained with adagrad. "
+            "Leave out --processes and hardware.shards, or --set optimizer.kind=adagrad."
         )
 
 
-def steps_of_round(settings: Settings, sources: Sequence[SampleSource], processes: int) -> int:
+def steps_of_round(settings: Settings, sources: Sequence[SampleSource], processes: int, rounds: int) -> int:
     """So that a process has a batch of one process, divided by the root of their number (ADR 55)."""
     steps = steps_of(sum(map(len, sources)), settings.batches)
-    return max(1, round(steps / (math.sqrt(processes) * (2 * processes - 1))))
-
-
-def squares_of(optimizer: torch.optim.Optimizer, parameter: Tensor) -> Tensor:
-    """Adagrad's sums, from the beginning on."""
-    state = optimizer.state[parameter]
-    if SQUARES not in state:
-        state[SQUARES] = torch.zeros_like(parameter, requires_grad=False)
-    return cast(Tensor, state[SQUARES])
+    return max(1, round(steps / (math.sqrt(processes) * rounds)))

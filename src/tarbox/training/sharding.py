@@ -1,12 +1,15 @@
 """Which node and which link is with which process, and when: PyTorch-BigGraph's buckets (Lerer et al. 2019).
 
-P processes have 2 P shards of the nodes, two each at a time. An epoch has 2 P - 1 rounds, those of a tournament: in
-each of them the shards meet in other pairs, so that any two meet once, and a process trains on the links between the
-nodes it has. No row is with two processes at a time.
+Nodes are in shards, of which a process has two at a time; in a round it trains on the links between the nodes it has.
+Any two shards meet once in an epoch, and no row is with two processes at a time. P processes have 2 P shards and
+2 P - 1 rounds, those of a tournament:
 
     shards  0  1 | 3  2      round 0 of two processes
             0  3 | 2  1      round 1
             0  2 | 1  3      round 2
+
+One process may have more shards than two, the others being at home, in the machine's memory (ADR 61). It then has a
+round for each pair, in an order in which one of the two stays: 0 1, 0 2, 0 3, 1 3, 1 2, 2 3.
 
 Nodes go to shards in turn, entities and concepts each, those with most links first: so shards have about as many links,
 and names that follow each other, which are often of one kind, are in different ones. Every shard has as many rows; the
@@ -17,6 +20,7 @@ last of a kind may stand for no node.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -29,27 +33,33 @@ _AT_ONCE: Final = 1 << 22
 """Links whose rounds are looked up at a time."""
 
 
+_SHARE: Final = 0.9
+"""Of the memory that is left, what is planned with."""
+HOME: Final = -1
+"""The place of a shard that is with no process."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """`places` [rounds, shards] is where a shard is in a round: 2 * process + slot; `meetings` [shards, shards] is the
-    round in which two shards are with one process (-1 on the diagonal)."""
+    """`places` [rounds, shards] is where a shard is in a round: 2 * process + slot, or `HOME`; `meetings` [shards,
+    shards] is the round in which two shards are with one process (-1 on the diagonal)."""
 
     places: Tensor
     meetings: Tensor
 
     @classmethod
-    def of(cls, processes: int) -> Rounds:
-        """By the circle method: shard 0 stays, the others move on by a place in each round.
+    def of(cls, processes: int, shards: int = 0) -> Rounds:
+        """Of two shards for each process or, for one, of any number from two on.
 
         >>> Rounds.of(2).places.tolist()
         [[0, 1, 3, 2], [0, 3, 2, 1], [0, 2, 1, 3]]
+        >>> Rounds.of(1, 3).places.tolist()
+        [[0, 1, -1], [0, -1, 1], [-1, 0, 1]]
         """
-        ring = [2 * own + 1 for own in range(processes)] + [2 * own for own in range(processes - 1, 0, -1)]
-        turns = torch.arange(len(ring))
-        moved = torch.tensor(ring)[(turns[:, None] + turns) % len(ring)]
-        places = torch.cat([torch.zeros(len(ring), 1, dtype=torch.int64), moved], 1)
-        together = places[:, :, None] // 2 == places[:, None, :] // 2
+        places = torch.tensor(_walk(shards) if processes == 1 and shards else _circle(processes))
+        process = places.div(2, rounding_mode="floor")
+        together = (process[:, :, None] == process[:, None, :]) & (process[:, :, None] >= 0)
         meetings = together.int().argmax(0).fill_diagonal_(-1)
         return cls(places, meetings)
 
@@ -60,9 +70,49 @@ class Rounds:
     def shards(self) -> int:
         return self.places.shape[1]
 
+    @property
+    def visits(self) -> Tensor:
+        """[shards, shards - 1] the rounds in which a shard is with a process."""
+        return self.meetings.sort(1).values[:, 1:]
+
     def held(self, number: int) -> list[int]:
         """The shards by place: [2 * process + slot]."""
-        return self.places[number % len(self)].argsort().tolist()
+        places = self.places[number % len(self)]
+        return places.argsort()[int((places == HOME).sum()) :].tolist()
+
+
+def _circle(processes: int) -> list[list[int]]:
+    """Shard 0 stays, the others move on by a place in each round."""
+    ring = [2 * own + 1 for own in range(processes)] + [2 * own for own in range(processes - 1, 0, -1)]
+    return [[0, *ring[turn:], *ring[:turn]] for turn in range(len(ring))]
+
+
+def _walk(shards: int) -> list[list[int]]:
+    """Every pair once; between two rounds one shard is exchanged."""
+    pairs = [
+        (first, second)
+        for first in range(shards)
+        for second in (range(shards)[first + 1 :] if first % 2 == 0 else range(shards - 1, first, -1))
+    ]
+    rounds, slots = [], [0, 1]
+    for pair in pairs:
+        for shard in pair:
+            if shard not in slots:
+                slots[slots[0] in pair] = shard
+        rounds.append([slots.index(shard) if shard in slots else HOME for shard in range(shards)])
+    return rounds
+
+
+def shards_needed(resident: int, tables: int, others: int, left: int | None) -> int:
+    """The fewest shards of `tables` bytes two of which fit the bytes that are `left` (None: not known) beside others; 0
+    where `resident` bytes do, or no number helps.
+
+    >>> shards_needed(100, 80, 10, 120), shards_needed(100, 80, 10, 60), shards_needed(100, 80, 10, 10)
+    (0, 4, 0)
+    """
+    if left is None or resident <= left or others >= _SHARE * left:
+        return 0
+    return max(2, math.ceil(2 * tables / (_SHARE * left - others)))
 
 
 @final
@@ -99,21 +149,25 @@ class NodeShards:
         """Of what a process has: as many entities and concepts as two shards have rows for."""
         return Sizes(2 * self.entity_rows, 2 * (self.rows - self.entity_rows), self.sizes.relations)
 
-    def nodes_of(self, shard: int) -> tuple[Tensor, Tensor]:
-        """(rows of a shard, the nodes that they are of)"""
+    def nodes_of(self, shard: int) -> Tensor:
+        """[rows] the node of each row of a shard; -1 where it stands for none."""
         nodes = (self.numbers % self.rounds.shards == shard).nonzero()[:, 0]
-        return self.numbers[nodes] // self.rounds.shards, nodes
+        found = torch.full((self.rows,), -1, device=nodes.device)
+        found[self.numbers[nodes] // self.rounds.shards] = nodes
+        return found
 
     def turns(self, links_L3: Tensor, process: int) -> Tensor:
         """[L] the round in which a process trains on each link (relation, near, far), and -1 where others do. Links
-        within a shard are spread over all rounds: it always is with some process."""
+        within a shard are spread over all rounds in which it is with a process."""
         parts, first, rounds = [], 0, self.rounds
-        places, meetings = (table.to(links_L3.device) for table in (rounds.places, rounds.meetings))
+        tables = (rounds.places, rounds.meetings, rounds.visits)
+        places, meetings, visits = (table.to(links_L3.device) for table in tables)
         for part in torch.split(links_L3, _AT_ONCE):
             near, far = (self.numbers[part[:, column].long()] % rounds.shards for column in (1, 2))
-            spread = torch.arange(first, first + len(part), device=part.device) % len(rounds)
-            turn = torch.where(near == far, spread, meetings[near, far])
-            parts.append(torch.where(places[turn, near] // 2 == process, turn, -1).to(torch.int16))
+            spread = torch.arange(first, first + len(part), device=part.device) % visits.shape[1]
+            turn = torch.where(near == far, visits[near, spread], meetings[near, far])
+            mine = places[turn, near].div(2, rounding_mode="floor") == process
+            parts.append(torch.where(mine, turn, -1).to(torch.int16))
             first += len(part)
         return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int16, device=links_L3.device)
 
@@ -128,8 +182,5 @@ class NodeShards:
 
     def nobody(self, number: int, process: int) -> Tensor:
         """The rows of a process that stand for no node in a round."""
-        empty = torch.ones(2 * self.rows, dtype=torch.bool, device=self.numbers.device)
-        held = self.rounds.held(number)
-        for slot in (0, 1):
-            empty[2 * self.nodes_of(held[2 * process + slot])[0] + slot] = False
-        return empty.nonzero()[:, 0]
+        held = self.rounds.held(number)[2 * process : 2 * process + 2]
+        return (torch.stack([self.nodes_of(shard) for shard in held], 1).flatten() < 0).nonzero()[:, 0]

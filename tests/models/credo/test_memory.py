@@ -16,8 +16,9 @@ from tarbox.models.credo.memory import MemoryNeeded, TrainingSize
 from tarbox.models.credo.model import CredoConfig
 from tarbox.models.learning.batches import BatchConfig
 from tarbox.training import hardware
-from tarbox.training.events import Event, MemoryPlanned
+from tarbox.training.events import EpochEnded, Event, MemoryPlanned, TablesAtHome
 from tarbox.training.failures import MemoryShortage
+from tarbox.training.loop import ALL_EPOCHS
 from tarbox.training.session import Listeners, start
 
 RECORD = Path(__file__).parents[3] / "docs" / "results" / "training-memory.json"
@@ -71,3 +72,16 @@ def test_a_gpu_has_the_tables_and_the_batch() -> None:
     assert needed.split(gpu=True)[1] > 5 * needed.tables + needed.batch
     assert needed.split(gpu=True)[0] < needed.split(gpu=False)[0]
     assert needed.batch > 4 * 4096 * 100_000  # a score of every node for every link
+    assert needed.batch < needed.beside_shards < needed.split(gpu=True)[1] - 4 * needed.tables
+
+
+def test_a_reasoner_is_learnt_with_its_tables_in_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_steps(monkeypatch.setattr)
+    write_store(tmp_path / "kb", Maker(0, entities=30, concepts=8).world(uncertain=False, dense=1.0).facts)
+    told = list[Event]()
+    settings = quick_settings("optimizer.kind=adagrad", "optimizer.rate=0.15", "hardware.shards=3")
+    ended = start(tmp_path / "kb", tmp_path / "run", settings, Listeners([told.append]))
+    assert [type(event) for event in told[:2]] == [TablesAtHome, MemoryPlanned]
+    assert ended.reason == ALL_EPOCHS
+    losses = [sum(event.losses.values()) for event in told if isinstance(event, EpochEnded)]
+    assert losses[-1] < losses[0]

@@ -54,15 +54,13 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     The link predictor goes on in two ways that differ in nothing but the held-out facts: what is fitted to the one
     holds for the other.
     """
-    needed = MemoryNeeded.of(config, TrainingSize.of(data.facts), context.batches)
-    host, device = needed.split(context.device.type == "cuda")
-    context.require_memory(host, device, needed.advice(config, context.batches))
+    home = _home(config, data.facts, context)
     context.plan(PLAN)
     parts = iter(PLAN)
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
     further = max(1, round(config.continued * context.epochs))
     kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
-    with context.device:  # its first values are drawn there
+    with home:  # its first values are drawn there
         predictor = build_predictor(config, sizes_of(data.facts))
     context.begin(next(parts))
     first = max(1, context.epochs - further)
@@ -97,6 +95,17 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
 
 
+def _home(config: CredoConfig, facts: Facts, context: RunContext) -> torch.device:
+    """Where the link predictor is held; what cannot fit is refused."""
+    needed, gpu = MemoryNeeded.of(config, TrainingSize.of(facts), context.batches), context.device.type == "cuda"
+    host, device = needed.split(gpu)
+    home = context.home_of_tables(device, 2 * needed.tables, needed.beside_shards)
+    if gpu and home.type == "cpu":
+        host, device = needed.split(gpu=False)[0], needed.beside_shards
+    context.require_memory(host, device, needed.advice(config, context.batches))
+    return home
+
+
 def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
     """What makes the links of these facts, on the device while they are used."""
     rivals = rivals_of(config.candidates, step_size(TrainingSize.of(facts), context.batches))
@@ -104,5 +113,6 @@ def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable
 
 
 def rivals_of(candidates: int, step: int) -> int:
-    """Fewer than the settings say where steps are so large that their scores would grow with the facts."""
-    return min(candidates, max(_FEWEST_RIVALS, _SCORES // step))
+    """Fewer than the settings say where steps are so large that their scores would grow with the facts; a multiple of
+    what the kernels of a GPU take at a time."""
+    return min(candidates, max(_FEWEST_RIVALS, _SCORES // step // 256 * 256))

@@ -61,6 +61,7 @@ class MemoryNeeded(NamedTuple):
     tables: int
     batch: int
     features: int
+    links: int
     others: int
 
     @classmethod
@@ -74,24 +75,28 @@ class MemoryNeeded(NamedTuple):
             tables=8 * config.rank * (size.entities + size.concepts + 2 * size.relations + 3),
             batch=step * (20 * rivals + 112 * config.rank),
             features=int(found * sampled_share(size.assertions)) * 4 * len(LINK_FEATURES),
-            others=_FACT * (size.assertions + size.typings + size.subsumptions)
-            + _CONCEPT * size.concepts
-            + 20 * size.links,
+            others=_FACT * (size.assertions + size.typings + size.subsumptions) + _CONCEPT * size.concepts,
+            links=20 * size.links,
         )
 
     def split(self, gpu: bool) -> tuple[int, int]:
         """(of the machine, of the device). Features are held about five times, when most of the tables are gone; on a
         GPU once more there, and tables on the machine by a checkpoint alone."""
-        least = _ALWAYS + self.others
+        least = _ALWAYS + self.others + self.links
         if gpu:
             return least + max(6 * self.tables, 5 * self.features), 5 * self.tables + self.batch + self.features
         return least + max(8 * self.tables + self.batch, 3 * self.tables + 5 * self.features), 0
+
+    @property
+    def beside_shards(self) -> int:
+        """Of the device, where tables come to it in shards: links, about twice, and a batch."""
+        return self.batch + 2 * self.links
 
     def advice(self, config: CredoConfig, batches: BatchConfig) -> str:
         """The setting that helps most."""
         if self.batch > 8 * self.tables:
             return f"Take a smaller step: --set batches.size={max(1, batches.size // 2)}."
         half = config.rank // 2 // config.experts * config.experts
-        most = 5 * self.features + self.others > 8 * self.tables
+        most = 5 * self.features + self.others + self.links > 8 * self.tables
         more = " Most of it grows with the facts, whatever the rank: take fewer, or more memory." if most else ""
         return f"Lower the rank: --set rank={max(config.experts, half)}.{more}"

@@ -115,6 +115,12 @@ class RunContext(Protocol):
         """Keep arrays in the file RUN/NAME, which answering never reads: for `tarbox update`."""
         ...
 
+    def home_of_tables(self, resident: int, tables: int, others: int) -> torch.device:
+        """Where a link predictor is to be: on the device if `resident` bytes are left there, else in the machine's
+        memory, so that `fit` has but shards of it on the device: of `tables` bytes with the optimizer's, beside
+        `others`."""
+        ...
+
     def require_memory(self, host: int, device: int, advice: str) -> None:
         """Refuse, before it begins, what cannot fit: bytes wanted beyond what is in use now; `advice` names the
         setting that helps."""
