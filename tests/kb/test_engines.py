@@ -23,6 +23,7 @@ from tarbox.kb.preparation import spark_engine
 from tarbox.kb.preparation.duckdb_engine import DuckDBEngine
 from tarbox.kb.preparation.engine import TableEngine
 from tarbox.kb.preparation.spark_engine import SparkEngine
+from tarbox.kb.preparation.staging import LEAST_MEMORY
 from tarbox.kb.preparation.tables import PREPARED_TABLES
 from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.sources import find_sources
@@ -114,11 +115,13 @@ def write(folder: Path, text: str) -> Path:
 def same_on_both(
     source: Path, folder: Path, remote: str, options: Mapping[str, Any], mode: InferenceMode = InferenceMode.OWL
 ) -> Mapping[str, Any]:
-    """Builds on both engines; manifests are the same, which account for each statement and name files by content."""
+    """Builds on both engines, and on DuckDB within bounds, where the engine infers, too; manifests are the same, which
+    account for each statement and name files by content."""
     sources, interpretation = find_sources([str(source)])[0], Interpretation(**options)
     here = build(sources, folder / "here", BuildOptions(interpretation, mode))
     there = build(sources, folder / "there", BuildOptions(interpretation, mode, remote=remote))
-    assert there.manifest == here.manifest
+    bounded = build(sources, folder / "bounded", BuildOptions(interpretation, mode, memory=LEAST_MEMORY))
+    assert there.manifest == bounded.manifest == here.manifest
     return here.manifest
 
 
