@@ -40,7 +40,8 @@ Result = TypeVar("Result")
 class BuildOptions:
     """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line. `columns` are those of
     tables (`tarbox.kb.readers.tables.parse_columns`). `remote` is the address
-    of a Spark Connect server that prepares the tables in the place of DuckDB.
+    of a Spark Connect server that prepares the tables in the place of DuckDB. `shards` is the number of files of each
+    large table.
 
     `seconds` is the time for each pair of classes beyond saturation (`tarbox.kb.reasoning.classification.classify`).
     """
@@ -53,6 +54,7 @@ class BuildOptions:
     strict: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     remote: str | None = None
+    shards: int = 1
 
 
 @final
@@ -111,6 +113,7 @@ def try_salts(attempt: Callable[[int], Result], progress: Progress) -> Result:
 
 def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, progress: Progress, salt: int) -> Store:
     with writing(out) as writer:
+        writer.shards = options.shards
         with staged(sources, writer.scratch, options, progress, salt) as reading:
             _refuse_nothing(reading, sources)
             annotate_and_write(reading, writer, options, progress)
