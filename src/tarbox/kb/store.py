@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, final
@@ -81,16 +81,20 @@ StoreFiles = Mapping[str, Sequence[pa.Buffer]]
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is made when it is asked for
 class Store:
-    """An opened, verified store; `facts` and the content of all `files` are mapped into memory: whoever has it open
-    keeps all of it, also when the store is changed and its old files are removed. A table is one file, or its shards
-    in order."""
+    """An opened, verified store; the content of all `files` is mapped into memory: whoever has it open keeps all of it,
+    also when the store is changed and its old files are removed. A table is one file, or its shards in order."""
 
     path: Path
     manifest: Manifest
-    facts: Facts
     files: StoreFiles
+
+    @cached_property
+    def facts(self) -> Facts:
+        """All facts (`map_facts`); a build, which may be of more than fits, does not ask for them."""
+        mode = str(self.manifest.get("inference", {}).get("mode", "none"))
+        return map_facts(self.files, mode, self.manifest.get("annotations", ()))
 
     @property
     def vocabulary_hash(self) -> str:
@@ -133,8 +137,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     if files is None:
         missing = [name for name in listed_files(manifest) if not (folder / name).exists()]
         raise StoreDamaged(f"{folder / missing[0]} is missing from the store. Build it again with `tarbox kb build`.")
-    mode = str(manifest.get("inference", {}).get("mode", "none"))
-    return Store(folder, manifest, map_facts(files, mode, manifest.get("annotations", ())), files)
+    return Store(folder, manifest, files)
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -217,7 +217,7 @@ def inferred(compiled: CompiledRules, same: Mapping[int, int]) -> Steps:
         "inferred_assertion": f"SELECT head, relation, tail FROM ({assertions}) AS known EXCEPT "
         "SELECT head, relation, tail FROM assertion",
         "known_typing": f"SELECT DISTINCT entity, concept FROM ({typings}) AS known",
-        "fresh_typing": """SELECT DISTINCT entity, coalesce(least, fresh.concept) AS concept FROM (
+        "fresh_typing": """SELECT DISTINCT entity, coalesce(root, fresh.concept) AS concept FROM (
               SELECT entity, concept FROM known_typing EXCEPT
               SELECT entity, above
               FROM (SELECT entity, concept FROM typing SEMI JOIN known_typing USING (entity)) AS own

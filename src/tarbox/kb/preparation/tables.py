@@ -98,7 +98,7 @@ PREPARED_TABLES: Final[Mapping[str, PreparedTable]] = {
     "concept_above": PreparedTable(
         {"concept": _ROW, "above": _ROW, "is_strict": "BOOLEAN"}, ("concept", "above")
     ),  # of the concepts of the store
-    "concept_group": PreparedTable({"concept": _ROW, "least": _ROW}, ("concept",)),
+    "concept_group": PreparedTable({"concept": _ROW, "root": _ROW}, ("concept",)),
     "known_typing": _TYPINGS,
     "fresh_typing": _TYPINGS,
     "inferred_assertion": _ASSERTIONS,
