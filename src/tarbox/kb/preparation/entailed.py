@@ -88,6 +88,7 @@ class RuleEvaluation:
         rows = [
             (form.name, *row[:-1], *(0,) * (4 - len(row)), row[-1])
             for form, table in compiled.table.items()
+            if form not in rule_queries.INCLUSIONS
             for row in table.tolist()
         ]
         if self._everybody >= 0:

@@ -18,7 +18,7 @@ from tarbox.kb.reasoning.rules import ANY, RuleForm
 _ATOM: Final = re.compile(r"(?P<role>\w)\((?P<x>\w), (?P<y>\w)\)|(?P<who>\w) in (?P<concept>\w)")
 _LETTER: Final = re.compile(r"\b[a-w]\b")  # x, y, z are individuals
 RULE_COLUMNS: Final = ("a", "b", "c")
-_INCLUSIONS: Final = (RuleForm.SUB, RuleForm.ROLE)  # which are closed, in `told` and `role_above`
+INCLUSIONS: Final = (RuleForm.SUB, RuleForm.ROLE)  # which are closed, in `told` and `role_above`
 
 
 @final
@@ -64,7 +64,7 @@ def concluded(compiled: CompiledRules, kind: str, new: str) -> list[str]:
     found: list[str] = []
     for form, rows in compiled.table.items():
         heads = atoms_of(form.value[1].partition(" -> ")[2])
-        if form in _INCLUSIONS or not len(rows) or [head.table for head in heads] != [kind]:
+        if form in INCLUSIONS or not len(rows) or [head.table for head in heads] != [kind]:
             continue
         for body, unbound in _bodies(form, compiled):
             for delta in range(len(body)):
