@@ -2,6 +2,7 @@
 
     python benchmarks/engines.py                        # 10 million generated lines; --lines 1000000 for a quick look
     python benchmarks/engines.py --lines 0 --data DIR   # the real folders below DIR
+    python benchmarks/engines.py --infer owl            # with what follows from some axioms about the generated names
     python benchmarks/engines.py --real-spark PYTHON --lines 100000 --lose 2
 
 Spark is pysail, a Spark Connect server without Java, in a process of its own. `--real-spark` is Apache Spark: PYTHON is
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from ingest import generate, peak_rss
+from ingest import RDF_TYPE, RDFS, SCHEMA, generate, peak_rss
 
 SAIL = """
 import sys
@@ -39,6 +40,19 @@ server.start(background=True)
 sys.stdin.read()
 """
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+OWL = "http://www.w3.org/2002/07/owl#"
+AXIOMS = f"""<{SCHEMA}relation0> <{RDFS}subPropertyOf> <{SCHEMA}relation1> .
+<{SCHEMA}relation2> <{OWL}inverseOf> <{SCHEMA}relation3> .
+<{SCHEMA}relation4> <{RDF_TYPE}> <{OWL}TransitiveProperty> .
+<{SCHEMA}relation5> <{RDF_TYPE}> <{OWL}SymmetricProperty> .
+<{SCHEMA}relation6> <{RDFS}domain> <{SCHEMA}Concept7> .
+<{SCHEMA}relation8> <{RDFS}range> <{SCHEMA}Concept9> .
+<{SCHEMA}Concept10> <{OWL}disjointWith> <{SCHEMA}Concept11> .
+_:n <{RDF_TYPE}> <{OWL}Restriction> .
+_:n <{OWL}onProperty> <{SCHEMA}relation0> .
+_:n <{OWL}someValuesFrom> <{SCHEMA}Concept7> .
+<{SCHEMA}Concept12> <{OWL}equivalentClass> _:n .
+"""
 EXECUTOR = "CoarseGrainedExecutorBackend"
 EXECUTORS, EXECUTOR_MB = 2, 2048
 STRUCK = "interpreting"  # the stage at which executors are lost
@@ -132,11 +146,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def build(sources: list[str], out: str, remote: str) -> None:
+def build(sources: list[str], out: str, remote: str, infer: str) -> None:
     """One build, its stages on stdout, then what it cost as JSON."""
     from tarbox.core.errors import TarboxError
     from tarbox.kb.build import BuildOptions, Progress
     from tarbox.kb.build import build as build_store
+    from tarbox.kb.reasoning.inference import InferenceMode
     from tarbox.kb.sources import find_sources
 
     begun = time.perf_counter()
@@ -144,7 +159,7 @@ def build(sources: list[str], out: str, remote: str) -> None:
         store = build_store(
             find_sources(sources)[0],
             out,
-            BuildOptions(remote=remote or None),
+            BuildOptions(infer=InferenceMode(infer), remote=remote or None),
             Progress(stage=lambda text: print(text, flush=True)),
         )
     except TarboxError as error:
@@ -156,13 +171,13 @@ def build(sources: list[str], out: str, remote: str) -> None:
         "processor": round(time.process_time(), 1),
         "client_GB": round(peak_rss() / 1e9, 2),
     }
-    print(json.dumps({**cost, "content_hash": manifest["content_hash"], "report": manifest["report"]}))
+    print(json.dumps({**cost, **{key: manifest[key] for key in SAME}}))
 
 
-def measure(sources: list[str], out: Path, server: Server | None, lose: int = 0) -> dict[str, Any]:
+def measure(sources: list[str], out: Path, server: Server | None, infer: str, lose: int = 0) -> dict[str, Any]:
     """A build in a process of its own; with `lose`, executors are killed in the middle of it."""
     remote = server.remote if server else ""
-    command = [sys.executable, __file__, "--measure", str(out), remote, *sources]
+    command = [sys.executable, __file__, "--measure", str(out), remote, infer, *sources]
     last, before = "", server.processor() if server else 0.0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -176,14 +191,16 @@ def measure(sources: list[str], out: Path, server: Server | None, lose: int = 0)
     return found
 
 
-def compare(name: str, sources: list[str], folder: Path, server: Server, lose: int) -> Iterator[dict[str, Any]]:
+def compare(
+    name: str, sources: list[str], folder: Path, server: Server, infer: str, lose: int
+) -> Iterator[dict[str, Any]]:
     """Both engines' costs; the program ends where their stores or accounts differ."""
-    expected = measure(sources, folder / "kb-duckdb", None)
-    found = measure(sources, folder / "kb-spark", server, lose)
+    expected = measure(sources, folder / "kb-duckdb", None, infer)
+    found = measure(sources, folder / "kb-spark", server, infer, lose)
     for engine, cost in (("duckdb", expected), (server.name, found)):
         row = {"set": name, "engine": engine, **{k: v for k, v in cost.items() if k in COSTS}}
         if engine != "duckdb":
-            same = all(found.get(key) == expected[key] for key in ("content_hash", "report"))
+            same = all(found.get(key) == expected[key] for key in SAME)
             row["same"] = int(same)
             if not same:
                 print(f"{name}: not the same on {engine}: {found.get('error', found)}")
@@ -192,6 +209,7 @@ def compare(name: str, sources: list[str], folder: Path, server: Server, lose: i
         yield row
 
 
+SAME = ("content_hash", "counts", "inference", "report")
 COSTS = ("seconds", "processor", "client_GB", "server_GB")
 
 
@@ -208,12 +226,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", default="", help="sets whose name has this")
     parser.add_argument("--real-spark", metavar="PYTHON")
+    parser.add_argument("--infer", default="none", help="none, rdfs or owl")
     parser.add_argument("--lose", type=int, default=0)
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        out, remote, *sources = options.measure
-        build(sources, out, remote)
+        out, remote, infer, *sources = options.measure
+        build(sources, out, remote, infer)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a server ends with this program
     with tempfile.TemporaryDirectory() as scratch:
@@ -221,13 +240,16 @@ def main() -> None:
         sets = list(real_folders(options.data)) if options.data else []
         if options.lines:
             generate(folder / "generated.nt", options.lines)
+            if options.infer != "none":
+                with (folder / "generated.nt").open("a") as file:
+                    file.write(AXIOMS)
             sets.insert(0, (f"{options.lines:,} lines", [str(folder / "generated.nt")]))
         with real_spark(folder, options.real_spark) if options.real_spark else sail(folder) as server:
             rows = [
                 row
                 for name, files in sets
                 if options.only in name
-                for row in compare(name, files, folder, server, options.lose)
+                for row in compare(name, files, folder, server, options.infer, options.lose)
             ]
     if out := os.environ.get("OUT"):
         (Path(out) / "engines.json").write_text(json.dumps(rows))

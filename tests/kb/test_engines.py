@@ -23,7 +23,9 @@ from tarbox.kb.preparation import spark_engine
 from tarbox.kb.preparation.duckdb_engine import DuckDBEngine
 from tarbox.kb.preparation.engine import TableEngine
 from tarbox.kb.preparation.spark_engine import SparkEngine
+from tarbox.kb.preparation.staging import LEAST_MEMORY
 from tarbox.kb.preparation.tables import PREPARED_TABLES
+from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.sources import find_sources
 from tarbox.kb.store import open_store
 
@@ -52,6 +54,21 @@ LINKS = """
 :T1 rdfs:subClassOf :T2, [ a owl:Restriction ; owl:onProperty :part_of ; owl:someValuesFrom :U1 ] . :T2 a owl:Class .
 :U1 rdfs:subClassOf :U2 . :T2 rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :part_of ; owl:someValuesFrom :U2 ] .
 """
+RULES = """
+:Mother owl:equivalentClass [ a owl:Class ; owl:intersectionOf ( :Woman
+    [ a owl:Restriction ; owl:onProperty :child ; owl:someValuesFrom :Person ] ) ] . :Woman rdfs:subClassOf :Person .
+:Woman owl:disjointWith :Man . :child owl:inverseOf :parent ; rdfs:domain :Person ; rdfs:range :Person ;
+    rdfs:subPropertyOf :descendant . :descendant a owl:TransitiveProperty . :born a owl:FunctionalProperty .
+:uncle owl:propertyChainAxiom ( :parent :brother ) . :Roman owl:equivalentClass [ a owl:Restriction ;
+    owl:onProperty :born ; owl:hasValue :rome ] . :Vain rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :likes ;
+    owl:hasSelf true ] . :likes owl:propertyDisjointWith :hates .
+[] a owl:AllDifferent ; owl:distinctMembers ( :ada :eve ) .
+:Human owl:equivalentClass :Person . :Person rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :child ;
+    owl:allValuesFrom :Human ] . :ada a :Woman ; :child :bob ; :born :rome, :roma . :bob :child :cleo, :dan ; a :Vain .
+:dan :child :fay ; :hates :dan . :roma :near :sea . :eve a :Woman, :Man ; owl:sameAs :ada, :eva . :bob :hates :bob .
+:cleo :parent :ada . :ada :brother :gus . :gus a :Roman . :age a owl:DatatypeProperty, owl:FunctionalProperty .
+:ada :age 1, 2 .
+"""
 LINES = f"""<{EX}a> <{EX}p> <{EX}b> .
 <{EX}a> <{EX}p> "unterminated .
 this is no statement
@@ -72,6 +89,7 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any], Check]] = {  # a source, how i
     "literals kept": (LABELS, {"keep_literals": True, "language": "de"}, lambda m: m["counts"]["assertions"] > 3),
     "same entities": (SAME, {}, lambda m: len(m["axioms"]) > 3),
     "same entities merged": (SAME, {"merge_same": True}, lambda m: m["report"]["merged"] == 3),
+    "what follows": (RULES, {"keep_literals": True}, lambda m: m["inference"]["inconsistencies"] > 3),
     "core": (SAME, {"min_degree": 2, "core": True}, lambda m: m["report"]["entities_below_min_degree"]),
     "links of terms": (LINKS, {"annotations": ("near",)}, lambda m: m["report"]["linked_terms"] > 1),
     "terms as entities": (LINKS, {}, lambda m: m["report"]["terms_as_entities"] > 1),
@@ -94,12 +112,16 @@ def write(folder: Path, text: str) -> Path:
     return folder / name
 
 
-def same_on_both(source: Path, folder: Path, remote: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Builds on both engines; manifests are the same, which account for each statement and name files by content."""
+def same_on_both(
+    source: Path, folder: Path, remote: str, options: Mapping[str, Any], mode: InferenceMode = InferenceMode.OWL
+) -> Mapping[str, Any]:
+    """Builds on both engines, and on DuckDB within bounds, where the engine infers, too; manifests are the same, which
+    account for each statement and name files by content."""
     sources, interpretation = find_sources([str(source)])[0], Interpretation(**options)
-    here = build(sources, folder / "here", BuildOptions(interpretation))
-    there = build(sources, folder / "there", BuildOptions(interpretation, remote=remote))
-    assert there.manifest == here.manifest
+    here = build(sources, folder / "here", BuildOptions(interpretation, mode))
+    there = build(sources, folder / "there", BuildOptions(interpretation, mode, remote=remote))
+    bounded = build(sources, folder / "bounded", BuildOptions(interpretation, mode, memory=LEAST_MEMORY))
+    assert there.manifest == bounded.manifest == here.manifest
     return here.manifest
 
 
@@ -127,6 +149,7 @@ def test_random_statements_give_the_same_store(seed: int, tmp_path: Path, remote
             "min_degree": chance.randrange(3),
             "core": chance.random() < 0.5,
         },
+        chance.choice(list(InferenceMode)),
     )
     assert len(manifest["report"]["left_out"]) > 3
 
@@ -209,7 +232,7 @@ def test_tables_are_as_they_are_declared(options: Mapping[str, Any], tmp_path: P
     assert {"fact", "revised", "name", "called", "chosen", "entity"} <= seen
 
 
-@pytest.mark.parametrize("when", ["reading", "interpreting", "sorting"])
+@pytest.mark.parametrize("when", ["reading", "interpreting", "sorting", "inferring"])
 def test_a_server_that_dies_costs_one_line_and_no_store(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def build_kb(
     strict: Annotated[bool, typer.Option(help="Stop at the first bad line.")] = False,
     engine: Annotated[EngineName, typer.Option(help="What prepares the tables.")] = EngineName.DUCKDB,
     remote: Annotated[str | None, typer.Option(help="With spark: its Spark Connect server, sc://HOST:PORT.")] = None,
+    shards: Annotated[int, typer.Option(min=1, help="The number of files of each large table.")] = 1,
 ) -> None:
     """Build a knowledge base from files."""
     from tarbox.cli.workflow import build_options, find_preset
@@ -112,6 +113,7 @@ def build_kb(
         "memory": parse_memory(memory) if memory else None,
         "columns": parse_columns(columns) if columns is not None else None,
         "remote": remote,
+        "shards": shards,
         "keep_literals": literals and literals is Literals.KEEP,
         "min_degree": min_degree,
         "annotations": annotation or None,

@@ -13,12 +13,11 @@ import numpy as np
 
 from tarbox.core.errors import RejectedLine, SourceError
 from tarbox.kb.attributes import keep_evidence
-from tarbox.kb.closure import Hierarchy, top_concepts
-from tarbox.kb.facts import Facts
+from tarbox.kb.closure import Hierarchy
 from tarbox.kb.imports import find_import
 from tarbox.kb.interpretation import Interpretation
 from tarbox.kb.preparation import program, queries
-from tarbox.kb.preparation.encoding import write_tables
+from tarbox.kb.preparation.encoding import write_entailed, write_tables
 from tarbox.kb.preparation.engine import TableEngine
 from tarbox.kb.preparation.preparing import find_annotations, interpret, type_terms
 from tarbox.kb.preparation.staging import HashCollision, Staging
@@ -41,7 +40,8 @@ Result = TypeVar("Result")
 class BuildOptions:
     """`memory` in bytes bounds what the build takes; `strict` stops at the first rejected line. `columns` are those of
     tables (`tarbox.kb.readers.tables.parse_columns`). `remote` is the address
-    of a Spark Connect server that prepares the tables in the place of DuckDB.
+    of a Spark Connect server that prepares the tables in the place of DuckDB. `shards` is the number of files of each
+    large table.
 
     `seconds` is the time for each pair of classes beyond saturation (`tarbox.kb.reasoning.classification.classify`).
     """
@@ -54,6 +54,7 @@ class BuildOptions:
     strict: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     remote: str | None = None
+    shards: int = 1
 
 
 @final
@@ -112,10 +113,15 @@ def try_salts(attempt: Callable[[int], Result], progress: Progress) -> Result:
 
 def _build(sources: Sequence[Source], out: str | Path, options: BuildOptions, progress: Progress, salt: int) -> Store:
     with writing(out) as writer:
+        writer.shards = options.shards
         with staged(sources, writer.scratch, options, progress, salt) as reading:
             _refuse_nothing(reading, sources)
             annotate_and_write(reading, writer, options, progress)
-        inference, hierarchy = write_consequences(writer, options, progress)
+            told = None
+            if options.remote is not None or options.memory is not None:  # what follows may be too much for here
+                progress.stage("inferring")
+                told = write_entailed(reading.engine, writer, options.infer, options.seconds)
+        inference, hierarchy = told or write_consequences(writer, options, progress)
         _publish(writer, options, reading, reading.report | hierarchy, inference)
     return open_store(out)
 
@@ -189,7 +195,10 @@ def write_consequences(
     progress.stage("inferring")
     facts, inference = infer_for_store(writer.facts(), writer.axioms(), options.infer, options.seconds)
     writer.write_inferred(facts)
-    return inference, _hierarchy_report(facts)
+    hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
+    closed = hierarchy.close(*facts.descriptions(), len(facts.vocabulary.entities))
+    counts = np.bincount(closed.columns, minlength=len(hierarchy)), int(np.count_nonzero(closed.sizes()))
+    return inference, hierarchy.describe(facts.vocabulary.concepts, *counts)
 
 
 def _refuse_nothing(reading: StagedSources, sources: Sequence[Source]) -> None:
@@ -273,17 +282,3 @@ def list_sources(reading: StagedSources) -> list[dict[str, Any]]:
         }
         for source in reading.read
     ]
-
-
-def _hierarchy_report(facts: Facts) -> dict[str, Any]:
-    """Equivalent and top concepts."""
-    tree = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
-    names = facts.vocabulary.concepts
-    groups: dict[int, list[str]] = {}
-    for concept in (tree.ancestors.sizes() > 0).nonzero()[0].tolist():
-        if tree.group[concept] != concept:
-            least = int(tree.group[concept])
-            groups.setdefault(least, [names.iri(least)]).append(names.iri(concept))
-    closed = tree.close(*facts.descriptions(), len(facts.vocabulary.entities))
-    top = top_concepts(np.bincount(closed.columns, minlength=len(tree)), int(np.count_nonzero(closed.sizes())))
-    return {"equivalent_concepts": list(groups.values()), "top_concepts": [names.iri(int(c)) for c in top]}

@@ -44,7 +44,7 @@ from tarbox.kb.readers.rdf import check_base
 from tarbox.kb.reasoning.inference import InferenceMode
 from tarbox.kb.restating import restate, restate_mentioned
 from tarbox.kb.sources import Source
-from tarbox.kb.store import AXIOMS, STORE_TABLES, Manifest, Store, open_store, read_manifest
+from tarbox.kb.store import AXIOMS, STORE_TABLES, Manifest, Store, open_store, read_manifest, shards_of
 from tarbox.kb.table_changes import TOLD_TABLES, put_in, take_out, told_tables
 from tarbox.kb.writing import StoreWriter, writing
 
@@ -134,6 +134,7 @@ class _Work:
 
     def attempt(self, salt: int) -> Change:
         with writing(self.store.path) as writer:
+            writer.shards = len(shards_of(self.store.manifest["files"]["entities"]))
             folder = writer.scratch / "change"
             folder.mkdir()
             part = StoreWriter(folder, folder)

@@ -7,13 +7,14 @@ reflexive and transitive closure of the subsumptions; `Instances` the typings cl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from tarbox.kb.arrays import Doubles, Flags, Ids, Places
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, offsets_of, pair_keys, ranges
+from tarbox.kb.vocabulary import Names
 
 
 @final
@@ -48,6 +49,15 @@ class Hierarchy:
 
     def __len__(self) -> int:
         return len(self.group)
+
+    def describe(self, names: Names, sizes: Places, typed: int) -> dict[str, list[Any]]:
+        """The equivalent and the top concepts, by IRI, for a manifest; `sizes` and `typed` as of `top_concepts`."""
+        groups: dict[int, list[str]] = {}
+        for concept in np.flatnonzero(self.group != np.arange(len(self))).tolist():
+            least = int(self.group[concept])
+            groups.setdefault(least, [names.iri(least)]).append(names.iri(concept))
+        top = [names.iri(int(concept)) for concept in top_concepts(sizes, typed)]
+        return {"equivalent_concepts": list(groups.values()), "top_concepts": top}
 
     def equivalents(self, concept: int) -> Ids:
         """The concepts equivalent to this one, itself among them."""

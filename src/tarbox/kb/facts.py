@@ -120,6 +120,10 @@ class Facts:
             return self
         return replace(self.about_individuals().with_subsumptions(~self.inferred.subsumptions), inferred=None)
 
+    def schema(self) -> Facts:
+        """The subsumptions alone, of asserted facts: nothing else is read or copied."""
+        return Facts.of_columns(self.vocabulary, [*np.empty((5, 0), np.int32), self.subs, self.supers])
+
     def descriptions(self) -> tuple[Ids, Ids]:
         """(entities, concepts) of the typings, and of subjects of annotation relations with the types of the objects.
 

@@ -11,12 +11,13 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -33,6 +34,8 @@ from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 MANIFEST: Final = "manifest.json"
 STORE_FORMAT: Final = "tarbox-store"
 STORE_VERSION: Final = 1
+SHARDED_VERSION: Final = 2
+"""Of a store with shards; one without is what it was before there were any."""
 AXIOMS: Final = "axioms"
 INDEX: Final = "sparql-1-"
 """How the folder of a SPARQL engine's index begins, with the version of what it holds; the content hash follows."""
@@ -63,20 +66,35 @@ ATTRIBUTE_TABLE: Final[Mapping[str, pa.Schema]] = {
 DECLARED_TABLE: Final[Mapping[str, pa.Schema]] = {"declared": pa.schema([("name", _ID)])}
 """The names that a source declares, be they in a fact or not: entities, then concepts, then relations, numbered in one
 row. It decides which names a change may take away, and is no part of the content."""
+SHARDED_TABLES: Final[Mapping[str, str]] = {
+    "entities": "",
+    "assertions": "head",
+    "typings": "entity",
+    "inferred_assertions": "head",
+    "inferred_typings": "entity",
+    "attributes": "fact",
+}
+"""The tables that may be in several files, by ranges of entities, and the column that says whose a row is."""
 SCHEMAS: Final = {**STORE_TABLES, **INFERRED_TABLES, **ATTRIBUTE_TABLE, **DECLARED_TABLE}
 Manifest = dict[str, Any]
+StoreFiles = Mapping[str, Sequence[pa.Buffer]]
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is made when it is asked for
 class Store:
-    """An opened, verified store; `facts` and the content of all `files` are mapped into memory: whoever has it open
-    keeps all of it, also when the store is changed and its old files are removed."""
+    """An opened, verified store; the content of all `files` is mapped into memory: whoever has it open keeps all of it,
+    also when the store is changed and its old files are removed. A table is one file, or its shards in order."""
 
     path: Path
     manifest: Manifest
-    facts: Facts
-    files: Mapping[str, pa.Buffer]
+    files: StoreFiles
+
+    @cached_property
+    def facts(self) -> Facts:
+        """All facts (`map_facts`); a build, which may be of more than fits, does not ask for them."""
+        mode = str(self.manifest.get("inference", {}).get("mode", "none"))
+        return map_facts(self.files, mode, self.manifest.get("annotations", ()))
 
     @property
     def vocabulary_hash(self) -> str:
@@ -117,10 +135,9 @@ def open_store(path: str | os.PathLike[str]) -> Store:
         manifest = read_manifest(folder)
         files = _open_files(folder, manifest)
     if files is None:
-        missing = [entry["name"] for entry in manifest["files"].values() if not (folder / entry["name"]).exists()]
+        missing = [name for name in listed_files(manifest) if not (folder / name).exists()]
         raise StoreDamaged(f"{folder / missing[0]} is missing from the store. Build it again with `tarbox kb build`.")
-    mode = str(manifest.get("inference", {}).get("mode", "none"))
-    return Store(folder, manifest, map_facts(files, mode, manifest.get("annotations", ())), files)
+    return Store(folder, manifest, files)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -141,12 +158,23 @@ def read_manifest(folder: Path) -> Manifest:
         raise StoreDamaged(f"{file} is damaged: it is not what was written. Build the store again.")
     if manifest.get("format") != STORE_FORMAT:
         raise StoreMissing(f"{folder} holds no store but a {manifest.get('format', 'folder of another kind')}.")
-    if manifest.get("version") != STORE_VERSION:
+    if manifest.get("version") not in (STORE_VERSION, SHARDED_VERSION):
         raise StoreVersion(
-            f"{folder} has store format {manifest.get('version')}, this tarbox reads {STORE_VERSION}. "
-            "Build the store again."
+            f"{folder} has store format {manifest.get('version')}, this tarbox reads {STORE_VERSION} and "
+            f"{SHARDED_VERSION}. Build the store again."
         )
     return manifest
+
+
+def shards_of(entry: Manifest) -> list[Manifest]:
+    """What a manifest says of the files of one table, in order: one where it is not sharded."""
+    shards: list[Manifest] = entry.get("shards", [entry])
+    return shards
+
+
+def listed_files(manifest: Manifest) -> list[str]:
+    """The names of all files of a store but the manifest."""
+    return [str(shard["name"]) for entry in manifest["files"].values() for shard in shards_of(entry)]
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
@@ -169,15 +197,16 @@ def _checksum(content: pa.Buffer) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
-def _open_files(folder: Path, manifest: Manifest) -> dict[str, pa.Buffer] | None:
+def _open_files(folder: Path, manifest: Manifest) -> StoreFiles | None:
     """The files, mapped and verified, or None when one is not there."""
-    entries = manifest["files"]
+    entries = {name: shards_of(entry) for name, entry in manifest["files"].items()}
     try:
-        files = {name: map_file(folder / entry["name"]) for name, entry in entries.items()}
+        files = {name: [map_file(folder / shard["name"]) for shard in shards] for name, shards in entries.items()}
     except FileNotFoundError:
         return None
+    every, contents = chain.from_iterable(entries.values()), chain.from_iterable(files.values())
     with ThreadPoolExecutor() as pool:  # zlib releases the GIL
-        for entry, found in zip(entries.values(), pool.map(_checksum, files.values()), strict=True):
+        for entry, found in zip(every, pool.map(_checksum, contents), strict=True):
             if found != entry["checksum"]:
                 raise StoreDamaged(
                     f"{folder / entry['name']} is damaged: checksum {found}, written {entry['checksum']}. "
@@ -192,15 +221,17 @@ def map_file(file: Path) -> pa.Buffer:
         return source.read_buffer()
 
 
-def table_of(content: pa.Buffer) -> pa.Table:
-    return pa.ipc.open_file(content).read_all()
+def table_of(contents: Iterable[pa.Buffer]) -> pa.Table:
+    """The rows of all files, one after the other; nothing is copied."""
+    return pa.concat_tables([pa.ipc.open_file(content).read_all() for content in contents])
 
 
-def read_axiom_file(content: pa.Buffer) -> tuple[Axiom, ...]:
+def read_axiom_file(contents: Iterable[pa.Buffer]) -> tuple[Axiom, ...]:
+    [content] = contents
     return tuple(read_axioms(gzip.decompress(content).decode()))
 
 
-def map_facts(files: Mapping[str, pa.Buffer], mode: str = "none", annotations: Iterable[str] = ()) -> Facts:
+def map_facts(files: StoreFiles, mode: str = "none", annotations: Iterable[str] = ()) -> Facts:
     """The facts in these files, memory-mapped and not verified: those of `STORE_TABLES`, and the inferred ones.
 
     What was inferred, in this `mode`, is merged with the rest; that copies the columns. `annotations` are the IRIs of
@@ -233,7 +264,7 @@ def _names(role: Role, table: pa.Table) -> Names:
 
 
 def numbers(table: pa.Table, column: str) -> Any:
-    """A column as numpy, without a copy when it was written as one block."""
+    """A column as numpy, without a copy when it was written as one block: shards are put together in memory."""
     chunks = table[column]
     single = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
     if single.null_count or pa.types.is_dictionary(single.type):

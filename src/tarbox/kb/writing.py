@@ -9,8 +9,9 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
@@ -24,23 +25,29 @@ from tarbox.core.locks import take_lock
 from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import (
+    ATTRIBUTE_TABLE,
     AXIOMS,
     DECLARED_TABLE,
     INDEX,
     INFERRED_TABLES,
     MANIFEST,
     SCHEMAS,
+    SHARDED_TABLES,
+    SHARDED_VERSION,
     STORE_FORMAT,
     STORE_TABLES,
     STORE_VERSION,
     Manifest,
     Store,
     checksum,
+    listed_files,
     manifest_bytes,
     map_facts,
     map_file,
+    numbers,
     read_axiom_file,
     read_manifest,
+    shards_of,
     table_of,
 )
 
@@ -53,13 +60,15 @@ _TEXTS = (*(role.plural for role in Role), "synonyms")
 class StoreWriter:
     """Collects the tables of a store in a scratch folder beside its place, then publishes them at once.
 
-    `annotations` are the IRIs of its annotation relations, sorted; whoever writes sets them.
+    `annotations` are the IRIs of its annotation relations, sorted, and `shards` the number of files of its large
+    tables; whoever writes sets them.
     """
 
     def __init__(self, path: Path, scratch: Path) -> None:
         self.path = path
         self.scratch = scratch
         self.annotations: tuple[str, ...] = ()
+        self.shards = 1
         self._hashes: dict[str, dict[str, str]] = {}
         self._kept: dict[str, Manifest] = {}
         self._rows: dict[str, int] = {}
@@ -67,13 +76,8 @@ class StoreWriter:
 
     def write(self, name: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write one table of the store; its rows come in the order in which they are stored."""
-        schema = SCHEMAS[name]
-        blocks = _in_blocks(batches, schema) if name in _TEXTS else (batch.cast(schema) for batch in batches)
-        with pa.OSFile(str(self._file(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for block in blocks:
-                if len(block):
-                    writer.write(block)
-        table = table_of(map_file(self._file(name)))
+        _write_file(self._file(name), name, batches)
+        table = table_of([map_file(self._file(name))])
         self._hashes[name], self._rows[name] = {"hash": content_hash(table)}, table.num_rows
         if name in (role.plural for role in Role):
             self._hashes[name]["names"] = content_hash(table.select(["iri"]))
@@ -113,11 +117,11 @@ class StoreWriter:
 
     def facts(self, mode: str = "none") -> Facts:
         """The tables written so far, before they are published; `mode` as of `map_facts`."""
-        return map_facts({name: map_file(self._file(name)) for name in self._hashes}, mode, self.annotations)
+        return map_facts({name: self._contents(name) for name in self._hashes}, mode, self.annotations)
 
     def table(self, name: str) -> pa.Table:
         """A table as it was written; an empty one where none was."""
-        return table_of(map_file(self._file(name))) if name in self._hashes else SCHEMAS[name].empty_table()
+        return table_of(self._contents(name)) if name in self._hashes else SCHEMAS[name].empty_table()
 
     def counts(self) -> dict[str, int]:
         """The rows of the tables, and how many axioms there are."""
@@ -132,21 +136,20 @@ class StoreWriter:
         return same and [*self.annotations] == store.manifest.get("annotations", [])
 
     def axioms(self) -> tuple[Axiom, ...]:
-        return read_axiom_file(map_file(self._file(AXIOMS))) if self._kinds else ()
+        return read_axiom_file(self._contents(AXIOMS)) if self._kinds else ()
 
     def publish(self, details: Manifest) -> Manifest:
         """Move the tables into place and replace the manifest; returns the manifest as written."""
         self.path.mkdir(parents=True, exist_ok=True)
-        files = {}
-        for name in self._hashes:
-            files[name] = self._kept[name] if name in self._kept else self._place(name)
+        cuts = self._cuts() if self.shards > 1 else {}
+        files = {name: self._shard(name, cuts) if name in cuts else self._place(name) for name in self._hashes}
         parts = [f"{name} {self._hashes[name]['hash']}" for name in sorted(self._hashes) if name not in DECLARED_TABLE]
         vocabulary = "".join(f"{role.plural} {self._hashes[role.plural]['names']}\n" for role in Role)
         everything = "\n".join([*parts, *(f"annotation {iri}" for iri in self.annotations)])
         manifest: Manifest = {
             **details,
             "format": STORE_FORMAT,
-            "version": STORE_VERSION,
+            "version": SHARDED_VERSION if cuts else STORE_VERSION,
             "counts": {name: rows for name, rows in self.counts().items() if name != AXIOMS},
             **({AXIOMS: dict(sorted(self._kinds.items()))} if self._kinds else {}),
             **({"annotations": list(self.annotations)} if self.annotations else {}),
@@ -156,21 +159,63 @@ class StoreWriter:
         }
         replace_file(self.path / MANIFEST, manifest_bytes(manifest))
         index = f"{INDEX}{manifest['content_hash']}"
-        _remove_strays(self.path, {index, *(str(entry["name"]) for entry in files.values())})
+        _remove_strays(self.path, {index, *listed_files(manifest)})
         return read_manifest(self.path)
 
+    def _cuts(self) -> dict[str, list[int]]:
+        """[shards + 1] the rows at which shards of each table begin and end: ranges of as many entities, and theirs."""
+        ids = np.arange(self.shards + 1) * self._rows[Role.ENTITY.plural] // self.shards
+        rows = {Role.ENTITY.plural: ids}
+        for name, column in SHARDED_TABLES.items():
+            if name in self._hashes and column:
+                bounds = rows["assertions"] if name in ATTRIBUTE_TABLE else ids
+                rows[name] = np.searchsorted(numbers(self.table(name), column), bounds.astype(np.int32))
+        return {name: bounds.tolist() for name, bounds in rows.items()}
+
+    def _shard(self, name: str, cuts: Mapping[str, list[int]]) -> Manifest:
+        """A table as one file for each range of entities; returns what the manifest says of them."""
+        ids = [list(range) for range in pairwise(cuts[Role.ENTITY.plural])]
+        if name in self._kept and [shard["ids"] for shard in shards_of(self._kept[name])] == ids:
+            return self._kept[name]
+        table, hashes, shards = self.table(name), self._hashes[name], list[Manifest]()
+        for number, (start, end) in enumerate(pairwise(cuts[name])):
+            file = self.scratch / f"{name}-{number}{_suffix(name)}"
+            _write_file(file, name, table.slice(start, end - start).combine_chunks().to_batches())
+            shards.append({**self._move(file, hashes["hash"]), "ids": ids[number]})
+        self._file(name).unlink(missing_ok=True)
+        return {"shards": shards, **hashes}
+
     def _place(self, name: str) -> Manifest:
-        """Move a file to where it stays; returns what the manifest says of it."""
-        file, hashes = self._file(name), self._hashes[name]
-        found = checksum(file)
-        target = f"{name}-{hashes['hash'][:8]}{found}{_suffix(name)}"
-        entry = {"name": target, "checksum": found, "bytes": file.stat().st_size, **hashes}
+        """A table, or the axioms, as one file; returns what the manifest says of it."""
+        if name in self._kept:
+            return self._kept[name]
+        hashes = self._hashes[name]
+        return self._move(self._file(name), hashes["hash"]) | hashes
+
+    def _move(self, file: Path, hash: str) -> Manifest:
+        """Let a file have the hash of its table and its checksum in its name, where it stays."""
+        found, (name, dot, suffix) = checksum(file), file.name.partition(".")
+        target = f"{name}-{hash[:8]}{found}{dot}{suffix}"
+        entry = {"name": target, "checksum": found, "bytes": file.stat().st_size}
         _sync(file)
         file.replace(self.path / target)
         return entry
 
     def _file(self, name: str) -> Path:
-        return self.path / self._kept[name]["name"] if name in self._kept else self.scratch / f"{name}{_suffix(name)}"
+        return self.scratch / f"{name}{_suffix(name)}"
+
+    def _contents(self, name: str) -> list[pa.Buffer]:
+        files = [self.path / shard["name"] for shard in shards_of(self._kept[name])] if name in self._kept else []
+        return [map_file(file) for file in files or [self._file(name)]]
+
+
+def _write_file(file: Path, name: str, batches: Iterable[pa.RecordBatch]) -> None:
+    schema = SCHEMAS[name]
+    blocks = _in_blocks(batches, schema) if name in _TEXTS else (batch.cast(schema) for batch in batches)
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for block in blocks:
+            if len(block):
+                writer.write(block)
 
 
 def _suffix(name: str) -> str:

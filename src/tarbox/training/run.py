@@ -27,7 +27,7 @@ from torch import Tensor
 from tarbox.benchmark.folder import STORE, Benchmark, name_of
 from tarbox.core.errors import ConfigError
 from tarbox.core.locks import take_lock
-from tarbox.kb.store import MANIFEST, Store
+from tarbox.kb.store import MANIFEST, Store, listed_files
 from tarbox.kb.writing import replace_file
 from tarbox.models.saved import BENCHMARK, CONFIG, FORMAT, RUN, VERSION, WEIGHTS, checksums, is_run
 from tarbox.training.failures import TrainingError
@@ -230,7 +230,7 @@ def link_store(source: Path, target: Path) -> None:
     """The store at a second place: hard links where the disk allows, copies elsewhere. Its files never change."""
     target.mkdir(parents=True)
     manifest = json.loads((source / MANIFEST).read_bytes())
-    for name in [*(entry["name"] for entry in manifest["files"].values()), MANIFEST]:
+    for name in [*listed_files(manifest), MANIFEST]:
         try:
             (target / name).hardlink_to(source / name)
         except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pyarrow as pa
 from tarbox.core.ids import Role
 from tarbox.kb.preparation import queries
 from tarbox.kb.preparation.engine import TableEngine
+from tarbox.kb.preparation.entailed import count_described, infer_on_engine
+from tarbox.kb.reasoning.inference import InferenceMode, describe_inference
 from tarbox.kb.store import SCHEMAS
 from tarbox.kb.writing import StoreWriter
 
@@ -30,6 +33,25 @@ def write_tables(engine: TableEngine, writer: StoreWriter) -> None:
         writer.write("declared", declared.combine_chunks().to_batches())
     if engine.count("attribute"):
         _write_attributes(engine, writer)
+
+
+def write_entailed(
+    engine: TableEngine, writer: StoreWriter, mode: InferenceMode, seconds: float | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write what follows from the tables, found by the engine; returns what the manifest says of it and of the
+    hierarchy."""
+    engine.run(queries.ENCODED)
+    facts = writer.facts()
+    schema, hierarchy, report = infer_on_engine(engine, facts.schema(), writer.axioms(), mode, seconds)
+    subsumptions = np.flatnonzero(schema.inferred.subsumptions if schema.inferred else ())
+    if len(subsumptions) or engine.count("inferred_assertion") or engine.count("inferred_typing"):
+        for name, sql in queries.INFERRED_IN_ORDER.items():
+            writer.write(name, _as_one_batch(engine.fetch(sql), SCHEMAS[name], writer.scratch))
+        columns = [schema.subs[subsumptions], schema.supers[subsumptions]]
+        name = "inferred_subsumptions"
+        writer.write(name, pa.table(columns, schema=SCHEMAS[name]).to_batches())
+    counts = count_described(engine, facts)
+    return describe_inference(mode, report), hierarchy.describe(facts.vocabulary.concepts, *counts)
 
 
 def _write_attributes(engine: TableEngine, writer: StoreWriter) -> None:

@@ -9,7 +9,7 @@ from tarbox.core.ids import Role
 from tarbox.kb.interpretation import Verdict, code, codes
 from tarbox.kb.namespaces import OWL, RDFS, TYPE, XML_SCHEMA, Declaration
 from tarbox.kb.owl_rdf import AXIOM_PREDICATES, AXIOM_TYPES, NODE_PREDICATES, NODE_TYPES
-from tarbox.kb.preparation.engine import TableEngine
+from tarbox.kb.preparation.engine import Steps, TableEngine
 from tarbox.kb.preparation.program import BOTH_ROLES, HIERARCHY
 
 _AXIOM_PARTS: Final = (Verdict.SCHEMA, Verdict.BLANK, Verdict.ANONYMOUS, Verdict.SAME)
@@ -135,11 +135,18 @@ def synonyms_in_order() -> str:
 ASSERTIONS: Final = f"""SELECT h.row AS head, r.row AS relation, t.row AS tail, split
     FROM fact JOIN entity_row AS h ON s = h.id JOIN relation_row AS r ON p = r.id
     JOIN entity_row AS t ON o = t.id WHERE verdict = {code(Verdict.ASSERTION)}"""
+_TYPINGS: Final = f"""SELECT e.row AS entity, c.row AS concept
+    FROM fact JOIN entity_row AS e ON s = e.id JOIN concept_row AS c ON o = c.id
+    WHERE verdict = {code(Verdict.TYPING)}"""
+ENCODED: Final[Steps] = {"assertion": ASSERTIONS, "typing": _TYPINGS}
+"""The facts, for what follows from them there."""
+INFERRED_IN_ORDER: Final[Mapping[str, str]] = {
+    "inferred_assertions": "SELECT head, relation, tail FROM inferred_assertion ORDER BY head, relation, tail",
+    "inferred_typings": "SELECT entity, concept FROM inferred_typing ORDER BY entity, concept",
+}
 FACT_TABLES: Final[Mapping[str, str]] = {
     "assertions": f"{ASSERTIONS} ORDER BY head, relation, tail",
-    "typings": f"""SELECT e.row AS entity, c.row AS concept
-        FROM fact JOIN entity_row AS e ON s = e.id JOIN concept_row AS c ON o = c.id
-        WHERE verdict = {code(Verdict.TYPING)} ORDER BY entity, concept""",
+    "typings": f"{_TYPINGS} ORDER BY entity, concept",
     "subsumptions": f"""SELECT a.row AS sub, b.row AS super FROM (
           SELECT s, o FROM fact WHERE verdict IN ({HIERARCHY}) UNION
           SELECT o, s FROM fact WHERE verdict = {code(Verdict.EQUIVALENCE)}) AS pair

@@ -29,6 +29,11 @@ _TRIPLE: Final = {"s": _ID, "p": _ID, "o": _ID}
 _SPO: Final = ("s", "p", "o")
 _WORD: Final = {"id": _ID, "word": _TEXT}
 _NAMES: Final = PreparedTable({"id": _ID}, ("id",))
+_EDGES: Final = PreparedTable({"role": _ROW, "x": _ROW, "y": _ROW}, ("role", "x", "y"))
+_MEMBERS: Final = PreparedTable({"x": _ROW, "concept": _ROW}, ("x", "concept"))
+_ASSERTIONS: Final = PreparedTable({"head": _ROW, "relation": _ROW, "tail": _ROW}, ("head", "relation", "tail"))
+_TYPINGS: Final = PreparedTable({"entity": _ROW, "concept": _ROW}, ("entity", "concept"))
+_ABOVE: Final = PreparedTable({"concept": _ROW, "above": _ROW}, ("concept", "above"))
 _ROWS: Final = PreparedTable({"id": _ID, "iri": _TEXT, "label": _TEXT, "row": _ROW}, ("id",))
 
 PREPARED_TABLES: Final[Mapping[str, PreparedTable]] = {
@@ -76,4 +81,27 @@ PREPARED_TABLES: Final[Mapping[str, PreparedTable]] = {
     "assertion_row": PreparedTable(
         {"head": _ROW, "relation": _ROW, "tail": _ROW, "split": _CODE, "row": _ROW}, ("head", "relation", "tail")
     ),
+    # what follows, by numbers of the store: individuals, concepts and relations beyond it come after its own
+    "assertion": _ASSERTIONS,
+    "typing": _TYPINGS,
+    "rule": PreparedTable({"form": _TEXT, "a": _ROW, "b": _ROW, "c": _ROW, "axiom": _ROW}),
+    "role_above": PreparedTable({"role": _ROW, "above": _ROW, "is_back": "BOOLEAN"}),
+    "asked": _ABOVE,
+    "told": _ABOVE,
+    "edge": _EDGES,
+    "new_edge": _EDGES,
+    "next_edge": _EDGES,
+    "membership": _MEMBERS,
+    "new_membership": _MEMBERS,
+    "next_membership": _MEMBERS,
+    "same_as": PreparedTable({"x": _ROW, "root": _ROW}, ("x",)),  # of those alike, also who stands for them
+    "concept_above": PreparedTable(
+        {"concept": _ROW, "above": _ROW, "is_strict": "BOOLEAN"}, ("concept", "above")
+    ),  # of the concepts of the store
+    "concept_group": PreparedTable({"concept": _ROW, "root": _ROW}, ("concept",)),
+    "known_typing": _TYPINGS,
+    "fresh_typing": _TYPINGS,
+    "inferred_assertion": _ASSERTIONS,
+    "inferred_typing": _TYPINGS,
+    "description": PreparedTable({"entity": _ROW, "concept": _ROW}),
 }

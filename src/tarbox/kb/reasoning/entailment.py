@@ -16,6 +16,7 @@ import numpy as np
 from tarbox.kb.axioms import Axiom
 from tarbox.kb.facts import Facts
 from tarbox.kb.reasoning.classification import PROBE, Taxonomy, classify, reached
+from tarbox.kb.reasoning.compiled_rules import CompiledRules
 from tarbox.kb.reasoning.desugaring import BOTTOM, Term, desugar, sub
 from tarbox.kb.reasoning.fixpoint import Saturation
 from tarbox.kb.reasoning.relations import classify_relations
@@ -76,7 +77,7 @@ def _saturate(axioms: Sequence[Axiom], taxonomy: Taxonomy) -> Saturation:
     told = [sub(lower, upper) for lower, upper in taxonomy.direct]
     told += [sub(name, BOTTOM) for name in taxonomy.unsatisfiable]
     facts = Facts.of(Vocabulary.of([]))
-    saturation = Saturation(RuleSet(facts.vocabulary, [*axioms, *told]), facts)
+    saturation = Saturation(CompiledRules(RuleSet(facts.vocabulary, [*axioms, *told]), facts))
     saturation.run(facts)
     return saturation
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from tarbox.core.errors import TarboxError
 from tarbox.kb.arrays import Flags, Keys, Places
-from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
-from tarbox.kb.reasoning.rules import ANY, EVERYBODY, RuleForm, RuleSet
-from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys, ranges
+from tarbox.kb.reasoning.compiled_rules import Clashes, CompiledRules
+from tarbox.kb.reasoning.rules import ANY, EVERYBODY, RuleForm
+from tarbox.kb.rows import TripleKeys, contains, distinct, pair_keys, ranges
 
 _ROWS: Final = 1 << 20
 """How many new facts are joined at a time, and how many results of a join are held at a time."""
@@ -29,57 +29,24 @@ MOST_FACTS: Final = 200_000_000
 class Saturation:
     """What follows from facts by rules. `edges` and `types` are closed once `run` is over.
 
-    With `whole` the members of every expression are kept, not only of those that a rule asks for.
     `same[x]` is the individual that stands for x; `clashes` are (individual, axiom) found outside of `types`.
     """
 
-    def __init__(self, rules: RuleSet, facts: Facts, whole: bool = False) -> None:
-        self.rules = rules
-        self.table = {
-            form: np.array(sorted(set(rules.table.get(form, ()))), np.int64).reshape(-1, len(form.value[0]) + 1)
-            for form in RuleForm
-        }
-        self.width, self.kinds = len(rules.entities), len(rules.concepts)
+    def __init__(self, compiled: CompiledRules) -> None:
+        self.compiled = compiled
+        self.rules, self.table, self.hierarchy = compiled.rules, compiled.table, compiled.hierarchy
+        self.width, self.kinds = compiled.width, compiled.kinds
         self.triples = TripleKeys(self.width)
-        self.hierarchy = Hierarchy.of(
-            np.append(facts.subs, self.table[RuleForm.SUB][:, 0]).astype(np.int32),
-            np.append(facts.supers, self.table[RuleForm.SUB][:, 1]).astype(np.int32),
-            self.kinds,
-        )
-        self.literal = np.arange(self.width) < literal_count(facts)
-        for term, number in rules.entities.more.items():
-            self.literal[number] = term.startswith('"')
-        self._above = _upward(self.table[RuleForm.ROLE], 2 * len(rules.relations))
+        self.literal = np.arange(self.width) < compiled.literals
+        self.literal[list(compiled.more_literals)] = True
         self._chains = _both_ways(self.table[RuleForm.CHAIN])
         self._conjunctions = np.concatenate(
             [self.table[RuleForm.BOTH], self.table[RuleForm.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
         )
-        self._asked, self._told = self._concepts_to_keep(whole)
         self.same = np.arange(self.width)
-        self.clashes: set[tuple[int, int]] = set()
+        self.clashes: Clashes = set()
         self.edges: Keys = np.empty(0, np.int64)
         self.types: Keys = np.empty(0, np.int64)
-
-    def _concepts_to_keep(self, whole: bool) -> tuple[Rows, Rows]:
-        """For each concept the ones above it that a rule asks for; and with the named ones that its members get."""
-        asked = np.full(self.kinds, whole)
-        for form, rows in self.table.items():
-            numbers = rows[:, form.places("C")]
-            asked[numbers[numbers >= 0]] = True
-        for expression, number in self.rules.concepts.more.items():
-            asked[number] |= expression[0] == "contradiction"
-        lower, upper = self.hierarchy.ancestors.coordinates()
-        named = np.ones(self.kinds, np.bool_)
-        for expression, number in self.rules.concepts.more.items():
-            named[number] = isinstance(expression, str)
-        chosen = asked[upper]
-        told = (lower == upper) & named[lower]
-        inner = np.flatnonzero(~named[lower] & named[upper])
-        told[inner[self.hierarchy.most_specific(lower[inner], upper[inner])]] = True
-        return (
-            Rows.of(lower[chosen], upper[chosen], self.kinds, self.kinds),
-            Rows.of(lower[chosen | told], upper[chosen | told], self.kinds, self.kinds),
-        )
 
     def run(self, facts: Facts) -> None:
         """To the fixpoint, from the given facts."""
@@ -89,12 +56,9 @@ class Saturation:
             edges, types = self._merge()
 
     def _given(self, facts: Facts) -> tuple[Keys, Keys]:
-        used = np.zeros(len(self.rules.relations), np.bool_)
-        for form, rows in self.table.items():
-            used[rows[:, form.places("r")] // 2] = True
-        here = used[facts.relations]
+        here = np.isin(facts.relations, self.compiled.used_relations())
         edges = self._edges(2 * facts.relations[here], facts.heads[here], facts.tails[here])
-        origin, concepts = self._asked.gather(facts.types)
+        origin, concepts = self.compiled.asked.gather(facts.types)
         types = [pair_keys(facts.typed[origin], concepts, self.kinds)]
         members = self.table[RuleForm.MEMBER]
         types.append(self._types(members[:, 0], members[:, 1]))
@@ -107,11 +71,7 @@ class Saturation:
     def _grow(self, edges: Keys, types: Keys) -> None:
         while len(edges) or len(types):
             self.edges, self.types = _merged(self.edges, edges), _merged(self.types, types)
-            if len(self.edges) + len(self.types) > MOST_FACTS:
-                raise TarboxError(
-                    f"more than {MOST_FACTS:,} facts would follow. Build with --infer rdfs, or leave out the axiom "
-                    "that makes so many: a transitive or symmetric relation, or a chain."
-                )
+            refuse_more(len(self.edges) + len(self.types), MOST_FACTS)
             found: tuple[list[Keys], list[Keys]] = ([], [])
             for new in _pieces(edges):
                 for kind, keys in self._from_edges(new):
@@ -129,14 +89,14 @@ class Saturation:
 
     def _edges(self, roles: Any, heads: Any, tails: Any) -> Keys:
         """Edges with those that follow by role inclusion, in both directions."""
-        origin, above = self._above.gather(roles)
+        origin, above = self.compiled.above.gather(roles)
         heads, tails = np.asarray(heads)[origin], np.asarray(tails)[origin]
         forth, back = self.triples.encode(above, heads, tails), self.triples.encode(above ^ 1, tails, heads)
         return np.concatenate([forth, back])
 
     def _types(self, entities: Any, concepts: Any) -> Keys:
         """Memberships with those that a rule or the store asks for, by inclusion; literals are in no concept."""
-        origin, above = self._told.gather(concepts)
+        origin, above = self.compiled.told.gather(concepts)
         return pair_keys(np.asarray(entities)[origin], above, self.kinds)
 
     def _from_edges(self, new: Keys) -> Iterator[tuple[int, Keys]]:
@@ -177,26 +137,14 @@ class Saturation:
 
     def _merge(self) -> tuple[Keys, Keys]:
         """Make one of individuals that are the same; returns the facts about those, to be joined again."""
-        first: dict[int, int] = {}
-
-        def root(x: int) -> int:
-            while first.get(x, x) != x:
-                x = first[x]
-            return x
-
-        for x, y, axiom in self._equalities():
-            one, other = sorted((root(x), root(y)))
-            if one != other and (self.literal[one] or self.literal[other]):
-                self.clashes.add((other, axiom))  # two values are not the same, and none is an individual
-            elif one != other:
-                first[other] = one
+        first = self.compiled.unite(self._equalities(), self.clashes)
         if not first:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         moved = np.zeros(self.width, np.bool_)
         standing = np.arange(self.width)
-        for x in first:
-            standing[x] = root(x)
-            moved[standing[x]] = True
+        for x, root in first.items():
+            standing[x] = root
+            moved[root] = True
         self.same = standing[self.same]
         roles, heads, tails = self.triples.decode(self.edges)
         heads, tails = standing[heads], standing[tails]
@@ -232,13 +180,17 @@ class Saturation:
             return np.ones(len(entities), np.bool_)
         return contains(self.types, pair_keys(entities, np.full(len(entities), concept), self.kinds))
 
+    def merged(self) -> dict[int, int]:
+        """The individuals that are another one too, and who stands for them."""
+        moved = np.flatnonzero(self.same != np.arange(self.width))
+        return dict(zip(moved.tolist(), self.same[moved].tolist(), strict=True))
+
     def contradictions(self) -> set[tuple[int, int]]:
         """(individual, axiom) for all that cannot be, once `run` is over."""
         found = set(self.clashes)
         axiom_of = np.full(self.kinds, -1)
-        for expression, number in self.rules.concepts.more.items():
-            if expression[0] == "contradiction":
-                axiom_of[number] = int(expression[1])
+        for concept, axiom in self.compiled.contradicting().items():
+            axiom_of[concept] = axiom
         entities, concepts = np.divmod(self.types, self.kinds)
         clash = axiom_of[concepts] >= 0
         found |= set(zip(entities[clash].tolist(), axiom_of[concepts[clash]].tolist(), strict=True))
@@ -246,28 +198,16 @@ class Saturation:
             heads, tails = self.edges_of(one)
             among = contains(self.edges, self.triples.encode(np.full(len(heads), other), heads, tails))
             found |= {(int(x), axiom) for x in heads[among]}
-        seen: dict[tuple[int, int], int] = {}
-        for entity, axiom in self.table[RuleForm.DIFFERENT].tolist():
-            first = seen.setdefault((int(self.same[entity]), axiom), entity)
-            if first != entity:
-                found |= {(first, axiom), (entity, axiom)}
+        found.update(self.compiled.different_but_same(self.merged()))
         return found
 
 
-def literal_count(facts: Facts) -> int:
-    """How many of the entities are literals; these come first, for a quotation mark sorts before any IRI."""
-    low, high = 0, len(facts.vocabulary.entities)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if facts.vocabulary.entities.iri(middle) < "#" else (low, middle)
-    return low
-
-
-def _upward(inclusions: Places, roles: int) -> Rows:
-    """For each role those above it, itself among them; an inclusion holds backwards too."""
-    lower = np.concatenate([inclusions[:, 0], inclusions[:, 0] ^ 1]).astype(np.int32)
-    upper = np.concatenate([inclusions[:, 1], inclusions[:, 1] ^ 1]).astype(np.int32)
-    return Hierarchy.of(lower, upper, roles).ancestors
+def refuse_more(known: int, most: int) -> None:
+    if known > most:
+        raise TarboxError(
+            f"more than {most:,} facts would follow. Build with --infer rdfs, or leave out the axiom "
+            "that makes so many: a transitive or symmetric relation, or a chain."
+        )
 
 
 def _both_ways(chains: Places) -> Places:

@@ -17,6 +17,7 @@ from tarbox.kb.axioms import Axiom, write_axiom
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts, join_facts
 from tarbox.kb.reasoning.classification import Taxonomy, classify
+from tarbox.kb.reasoning.compiled_rules import Clashes, CompiledRules
 from tarbox.kb.reasoning.desugaring import BOTTOM, is_rdfs, sub
 from tarbox.kb.reasoning.fixpoint import Saturation
 from tarbox.kb.reasoning.rules import RuleSet
@@ -69,13 +70,19 @@ def infer(
     """The asserted facts with all that follows from them and the axioms. `seconds` as of `classify`."""
     if mode is InferenceMode.NONE or not axioms:
         return facts, InferenceReport()
-    taxonomy = Taxonomy()
-    known = facts
-    if mode is InferenceMode.OWL:
-        taxonomy = classify((*axioms, *_named_subsumptions(facts)), seconds)
-        known = _with_subsumptions(facts, taxonomy.direct, mode, axioms)
+    known, taxonomy = infer_subsumptions(facts, axioms, mode, seconds)
     every, saturation = infer_individuals(known, axioms, mode, taxonomy.unsatisfiable)
-    return every, _report(saturation, taxonomy)
+    return every, report_inference(saturation.rules, saturation.contradictions(), len(saturation.merged()), taxonomy)
+
+
+def infer_subsumptions(
+    facts: Facts, axioms: tuple[Axiom, ...], mode: InferenceMode, seconds: float | None = None
+) -> tuple[Facts, Taxonomy]:
+    """The facts with the subsumptions that rustdl finds, in the mode that asks for them."""
+    if mode is not InferenceMode.OWL:
+        return facts, Taxonomy()
+    taxonomy = classify((*axioms, *_named_subsumptions(facts)), seconds)
+    return _with_subsumptions(facts, taxonomy.direct, mode, axioms), taxonomy
 
 
 def infer_again(part: Facts) -> Facts:
@@ -89,9 +96,22 @@ def infer_again(part: Facts) -> Facts:
 
 
 def saturate(facts: Facts, axioms: Sequence[Axiom], mode: InferenceMode, whole: bool = False) -> Saturation:
-    """The rules of the axioms, over these facts and not yet applied to them; `whole` as of `Saturation`."""
+    """The rules of the axioms, over these facts and not yet applied to them; `whole` as of `CompiledRules`."""
+    return Saturation(_compile(facts, axioms, mode, whole))
+
+
+def _compile(facts: Facts, axioms: Sequence[Axiom], mode: InferenceMode, whole: bool = False) -> CompiledRules:
     used = list(filter(is_rdfs, axioms)) if mode is InferenceMode.RDFS else axioms
-    return Saturation(RuleSet(facts.vocabulary, used), facts, whole)
+    return CompiledRules(RuleSet(facts.vocabulary, used), facts, whole)
+
+
+def compile_rules(
+    facts: Facts, axioms: tuple[Axiom, ...], mode: InferenceMode, empty: Sequence[str] = ()
+) -> tuple[Facts, CompiledRules]:
+    """The rules of the axioms, in which members of `empty` concepts are contradictions; and the facts with the
+    subsumptions that the axioms state in other words."""
+    compiled = _compile(facts, (*axioms, *(sub(concept, BOTTOM) for concept in empty)), mode)
+    return _join_subsumptions(facts, _by_rules(facts, compiled.hierarchy), mode, axioms), compiled
 
 
 def _named_subsumptions(facts: Facts) -> Iterable[Axiom]:
@@ -138,8 +158,8 @@ def infer_individuals(
 
     No class is classified here; of the subsumptions only those that the axioms state in other words are added.
     """
-    saturation = saturate(facts, (*axioms, *(sub(concept, BOTTOM) for concept in empty)), mode)
-    facts = _join_subsumptions(facts, _by_rules(facts, saturation.hierarchy), mode, axioms)
+    facts, compiled = compile_rules(facts, axioms, mode, empty)
+    saturation = Saturation(compiled)
     saturation.run(facts)
     fact_keys, typing_keys = _known(facts, saturation)
     if np.any(saturation.same != np.arange(saturation.width)):
@@ -203,19 +223,15 @@ def _needed(typing_keys: Keys, facts: Facts) -> tuple[Keys, Keys]:
     return typed[specific], types[specific]
 
 
-def _report(saturation: Saturation, taxonomy: Taxonomy) -> InferenceReport:
-    rules = saturation.rules
+def report_inference(rules: RuleSet, clashes: Clashes, same: int, taxonomy: Taxonomy) -> InferenceReport:
     return InferenceReport(
         taxonomy.unsatisfiable,
-        tuple(
-            (str(rules.entities.term(entity)), rules.axioms[axiom])
-            for entity, axiom in sorted(saturation.contradictions())
-        ),
+        tuple((str(rules.entities.term(entity)), rules.axioms[axiom]) for entity, axiom in sorted(clashes)),
         (
             *((rules.axioms[place], why) for place, why in rules.outside.items()),
             *((axiom, "rustdl cannot read it") for axiom in taxonomy.refused),
         ),
-        int(np.count_nonzero(saturation.same != np.arange(saturation.width))),
+        same,
         taxonomy.complete,
         not taxonomy.inconsistent,
     )
@@ -226,10 +242,15 @@ def infer_for_store(
 ) -> tuple[Facts, dict[str, Any]]:
     """`infer`, and what the manifest says of it."""
     every, report = infer(facts, axioms, mode, seconds)
+    return every, describe_inference(mode, None if every is facts else report)
+
+
+def describe_inference(mode: InferenceMode, report: InferenceReport | None) -> dict[str, Any]:
+    """What the manifest says; there is no report where there was nothing to infer from."""
     told: dict[str, Any] = {"mode": mode.value}
-    if every is facts:
-        return facts, told
-    told |= {
+    if report is None:
+        return told
+    return told | {
         "same_entities": report.same,
         "complete": report.complete,
         "consistent": report.consistent,
@@ -239,4 +260,3 @@ def infer_for_store(
         "outside": [[write_axiom(axiom), why] for axiom, why in report.outside[:_NAMED]],
         "axioms_outside": len(report.outside),
     }
-    return every, told
