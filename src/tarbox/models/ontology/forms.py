@@ -32,7 +32,7 @@ from tarbox.models.learning.negatives import Sampler, Truths, distinct
 from tarbox.models.learning.objective import Objective
 from tarbox.models.learning.seam import RunContext, TrainingData
 from tarbox.models.links import lift
-from tarbox.models.ontology.describing import DescribingModel, Platt
+from tarbox.models.ontology.describing import DescribingModel, Platt, in_parts
 
 Gap: TypeAlias = Callable[..., Tensor]
 """(model, columns of ids that broadcast) to how much each row is violated."""
@@ -74,6 +74,12 @@ class NormalFormModel(DescribingModel):
     def instantiation(self, entities_BK: Tensor, concepts_BK: Tensor) -> Tensor:
         gap = self.gaps[NormalForm.TYPING](self, entities_BK, self.sizes.entities + concepts_BK)
         return cast(Tensor, self.membership(-gap))
+
+    @final
+    def memberships(self, entities_U: Tensor) -> Tensor:
+        concepts_1C = torch.arange(self.sizes.concepts, device=entities_U.device)[None]
+        width = self.sizes.concepts * self.nodes.shape[1]
+        return in_parts(entities_U, width, lambda part: self.instantiation(part[:, None], concepts_1C))
 
     @final
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
