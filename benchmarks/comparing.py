@@ -73,6 +73,7 @@ class Table:
     plan: Plan
     selection: Selection
     published: Published | None
+    ended: list[Job] = field(default_factory=list)
     failures: dict[tuple[str, int], str] = field(default_factory=dict)
     made: dict[str, Comparison] = field(default_factory=dict)
 
@@ -80,8 +81,9 @@ class Table:
         """Rank a model whose last run this is, and write what there is."""
         if failure is not None:
             self.failures[job.label, job.seed] = failure
+        self.ended.append(job)
         spec = next(spec for spec in self.plan.models if spec.label == job.label)
-        if job.seed == spec.seeds - 1:
+        if sum(one.label == job.label for one in self.ended) == spec.seeds:
             self.make(spec)
 
     def make(self, spec: ModelSpec) -> None:
@@ -117,14 +119,13 @@ def choose(options: argparse.Namespace) -> list[ModelSpec]:
     return [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
 
 
-def with_training_queries(benchmark: Benchmark, each: int, scratch: Path) -> Benchmark:
+def with_training_queries(benchmark: Benchmark, each: int, folder: Path) -> Benchmark:
     """With so many training queries of each template of the field, sampled from its facts once for all models."""
     if not each or "train" in benchmark.filled:
         return benchmark
     facts, shapes = benchmark.store.facts, {name: TEMPLATES[name].shape for name in TRAINED_ON}
     wanted = BenchmarkOptions(counts=(each, 0, 0), shapes=shapes, workers=os.cpu_count() or 1)
     own = {split: benchmark.table(split) for split in benchmark.filled}
-    folder = scratch / "sampled" / benchmark.path.name
     tables = {**own, "train": training_table(facts, wanted)}
     write_benchmark(folder, facts, tables, {"protocol": benchmark.protocol}, benchmark.excluded())
     say(f"sampled {len(tables['train']):,} training queries of {benchmark.path.name}")
@@ -134,7 +135,7 @@ def with_training_queries(benchmark: Benchmark, each: int, scratch: Path) -> Ben
 def make_tables(options: argparse.Namespace, scratch: Path) -> Iterator[Table]:
     named, templates = choose(options), tuple(filter(None, options.templates.split(",")))
     for folder in options.benchmarks:
-        benchmark = with_training_queries(open_benchmark(folder), options.train, scratch)
+        benchmark = with_training_queries(open_benchmark(folder), options.train, scratch / "sampled" / folder.name)
         plan = make_plan(scratch / benchmark.path.name, benchmark, named, options.parallel)
         published = choose_published(options.published, benchmark)
         yield Table(plan, Selection(options.split, templates, options.queries), published)
@@ -177,12 +178,17 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--recipe", action="append", default=[], help="NAME, or MODEL:NAME")
     parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
     parser.add_argument("--train", type=int, default=0, help="queries of each template to sample, where there are none")
+    parser.add_argument("--prepare", type=Path, help="only sample them, and write FOLDER/NAME with them")
     parser.add_argument("--validate", type=int, default=0, help="epochs between validations (0: none)")
     return parser.parse_args()
 
 
 def main() -> None:
     options = read_options()
+    if options.prepare is not None:
+        for folder in options.benchmarks:
+            with_training_queries(open_benchmark(folder), options.train, options.prepare / folder.name)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         made = list(make_tables(options, Path(scratch)))
         for table in made:
