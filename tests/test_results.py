@@ -100,9 +100,8 @@ def test_a_plot_has_a_bar_for_each_figure_on_one_scale() -> None:
 
 
 def test_every_picture_is_drawn_from_records() -> None:
-    asked = {
-        (page.parent / name).resolve() for page in PAGES for _, name in plots.PLOT.findall(page.read_text("utf-8"))
-    }
+    texts = {page: page.read_text("utf-8") for page in PAGES}
+    asked = {(page.parent / name).resolve() for page, text in texts.items() for _, name in plots.PLOT.findall(text)}
     image = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
     shown = {(page.parent / name).resolve() for page, text in texts.items() for name in image.findall(text)}
     files = {file.resolve() for kind in ("svg", "png") for file in (ROOT / "docs").rglob(f"*.{kind}")}
