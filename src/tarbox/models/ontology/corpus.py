@@ -42,14 +42,14 @@ LETTERS: Final = {Role.ENTITY: "e", Role.CONCEPT: "c", Role.RELATION: "r"}
 @dataclass(frozen=True, slots=True)
 class CorpusConfig:
     """Word vectors of `dimension` numbers from `passes` over the sentences with this `window`; where `labels` are read,
-    a name has the mean vector of its words beside its own. `similarity` is cosine or network, with `hidden` units.
+    a name has the mean vector of its words beside its own. `similarity` is network, with `hidden` units, or cosine.
     `answers` of a query are compared at most."""
 
     dimension: int = 100
     window: int = 5
     passes: int = 5
     labels: bool = True
-    similarity: str = "cosine"
+    similarity: str = "network"
     hidden: int = 100
     answers: int = 32
 

@@ -104,8 +104,10 @@ class NormalFormModel(DescribingModel):
     @final
     def loss(self, form: NormalForm, rows_BC: Tensor, others_BMC: Tensor, valid_BM: Tensor) -> Tensor:
         """The mean cost of rows, each with the false ones beside it."""
-        own_B1 = self.gaps[form](self, *rows_BC[:, None].unbind(-1))
-        others_BM = self.against.get(form, self.gaps[form])(self, *others_BMC.unbind(-1))
+        all_BN = self.gaps[form](self, *torch.cat([rows_BC[:, None], others_BMC], 1).unbind(-1))
+        own_B1, others_BM = all_BN[:, :1], all_BN[:, 1:]
+        if form in self.against:
+            others_BM = self.against[form](self, *others_BMC.unbind(-1))
         found = self.cost(own_B1, others_BM, valid_BM).mean()
         if form.relations < form.width:
             found = found + self.regularization(rows_BC[:, form.relations :])
