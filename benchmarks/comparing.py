@@ -1,22 +1,28 @@
 """What `tarbox compare` does, without the libraries of the command line: one table of models for each benchmark.
 
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/yago4 --models gqe,q2b,beta,fuzzqe --minutes 0.5 --parallel 4
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/q2b --split test --published fb15k-237-q2b --train 150000 \
-        --models cone@3.6,beta@3.6,fuzzqe@3,gqe@2.4,q2b@2,qto@1.5,credo@1.2,cqd@0.5 --parallel 3 \
+
+and with other arguments: the systems of the field on Query2box's queries (in nine minutes, on one H200); TAR until it
+no longer improves; generators of concepts (T is 1p,2p,3p,2i,3i,ip,pi,2u,up):
+
+    scratch/q2b --train 120000 --prepare scratch/prepared
+    scratch/prepared/q2b --split test --published fb15k-237-q2b --parallel 4 \
+        --models counting,cone@5.5,beta@5.5,fuzzqe@4.5,gqe@3,q2b@2.5,qto@2,credo@1.5,cqd@1.2 \
         --set credo:stopping.epochs=15 --set cqd:rank=1000 --set cqd:batches.size=1000
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m scratch/dbpedia77k --split test --parallel 4 \
-        --models tar,adversarial=tar --recipe dbpedia77k --set adversarial:objective.loss=self-adversarial \
-        --minutes 7 --validate 5
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m --split test --minutes 0 --seeds 3 \
-        --templates 1p,2p,3p,2i,3i,ip,pi,2u,up --models counting,elem,emel,box2el,joie
+    scratch/codex-m --split test --templates T --parallel 2 --minutes 4.5 --validate 5 --models tar,adversarial=tar \
+        --recipe dbpedia77k --set adversarial:objective.loss=self-adversarial
+    scratch/codex-m scratch/dbpedia77k --split test --templates T --parallel 3 --minutes 0 --seeds 3 \
+        --models counting,box2el,joie,elem --set stopping.minutes=0.6
+    scratch/biomed --split test --templates T --parallel 2 --minutes 0 --models counting,box2el,joie,elem,emel,tar \
+        --recipe tar:biomed --set stopping.minutes=1.5 --set batches.size=16384 --set tar:batches.size=4096
 
 Every model trains for its minutes of the clock (`NAME@MINUTES`, or `--minutes`; 0: until it ends as its recipe says),
 beside `--parallel - 1` others of all benchmarks together; as one ends the next begins. It is ranked when it ends, while
 others train. Unless `--validate` says how often, as it is then: nothing is selected on the queries of the table. With
 it, by its best epoch on valid, and training ends early where ten validations in a row were no better. A benchmark
 without training queries has them sampled from its facts: `--train` of each template that the field learns from, once
-for all models, or by each model for itself, before its clock starts. After each model $OUT gets
-results-BENCHMARK.json, with the rows so far, and ratios to counting where it is among the models.
+for all models, or by each model for itself, before its clock starts; `--prepare` writes them beforehand. After each
+model $OUT gets results-BENCHMARK.json, with the rows so far, and ratios to counting.
 """
 
 from __future__ import annotations
