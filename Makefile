@@ -31,12 +31,14 @@ check: $(VENV)/.check
 	@$(BIN)/ruff check src tests benchmarks docs/tools
 	@$(BIN)/ruff format --check src tests benchmarks docs/tools
 	@$(BIN)/python docs/tools/results.py --check
+	@$(BIN)/python docs/tools/plots.py --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# The tables of the documentation, from the records in docs/results.
+# The tables and plots of the documentation, from the records in docs/results.
 results: $(VENV)/.python
 	@$(BIN)/python docs/tools/results.py
+	@$(BIN)/python docs/tools/plots.py
 
 # The documentation as a site: site/index.html. Nothing is fetched, neither here nor by the pages.
 docs: $(VENV)/.docs

@@ -1,22 +1,28 @@
 """What `tarbox compare` does, without the libraries of the command line: one table of models for each benchmark.
 
     PYTHONPATH=src python3 benchmarks/comparing.py scratch/yago4 --models gqe,q2b,beta,fuzzqe --minutes 0.5 --parallel 4
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/q2b --split test --published fb15k-237-q2b --train 150000 \
-        --models cone@3.6,beta@3.6,fuzzqe@3,gqe@2.4,q2b@2,qto@1.5,credo@1.2,cqd@0.5 --parallel 3 \
+
+and with other arguments: the systems of the field on Query2box's queries (in nine minutes, on one H200); TAR until it
+no longer improves; generators of concepts (T is 1p,2p,3p,2i,3i,ip,pi,2u,up):
+
+    scratch/q2b --train 120000 --prepare scratch/prepared
+    scratch/prepared/q2b --split test --published fb15k-237-q2b --parallel 4 \
+        --models counting,cone@5.5,beta@5.5,fuzzqe@4.5,gqe@3,q2b@2.5,qto@2,credo@1.5,cqd@1.2 \
         --set credo:stopping.epochs=15 --set cqd:rank=1000 --set cqd:batches.size=1000
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m scratch/dbpedia77k --split test --parallel 4 \
-        --models tar,adversarial=tar --recipe dbpedia77k --set adversarial:objective.loss=self-adversarial \
-        --minutes 7 --validate 5
-    PYTHONPATH=src python3 benchmarks/comparing.py scratch/codex-m --split test --minutes 0 --seeds 3 \
-        --templates 1p,2p,3p,2i,3i,ip,pi,2u,up --models counting,elem,emel,box2el,joie
+    scratch/codex-m --split test --templates T --parallel 2 --minutes 4.5 --validate 5 --models tar,adversarial=tar \
+        --recipe dbpedia77k --set adversarial:objective.loss=self-adversarial
+    scratch/codex-m scratch/dbpedia77k --split test --templates T --parallel 3 --minutes 0 --seeds 3 \
+        --models counting,box2el,joie,elem --set stopping.minutes=0.6
+    scratch/biomed --split test --templates T --parallel 2 --minutes 0 --models counting,box2el,joie,elem,emel,tar \
+        --recipe tar:biomed --set stopping.minutes=1.5 --set batches.size=16384 --set tar:batches.size=4096
 
 Every model trains for its minutes of the clock (`NAME@MINUTES`, or `--minutes`; 0: until it ends as its recipe says),
 beside `--parallel - 1` others of all benchmarks together; as one ends the next begins. It is ranked when it ends, while
 others train. Unless `--validate` says how often, as it is then: nothing is selected on the queries of the table. With
 it, by its best epoch on valid, and training ends early where ten validations in a row were no better. A benchmark
 without training queries has them sampled from its facts: `--train` of each template that the field learns from, once
-for all models, or by each model for itself, before its clock starts. After each model $OUT gets
-results-BENCHMARK.json, with the rows so far, and ratios to counting where it is among the models.
+for all models, or by each model for itself, before its clock starts; `--prepare` writes them beforehand. After each
+model $OUT gets results-BENCHMARK.json, with the rows so far, and ratios to counting.
 """
 
 from __future__ import annotations
@@ -73,6 +79,7 @@ class Table:
     plan: Plan
     selection: Selection
     published: Published | None
+    ended: list[Job] = field(default_factory=list)
     failures: dict[tuple[str, int], str] = field(default_factory=dict)
     made: dict[str, Comparison] = field(default_factory=dict)
 
@@ -80,8 +87,9 @@ class Table:
         """Rank a model whose last run this is, and write what there is."""
         if failure is not None:
             self.failures[job.label, job.seed] = failure
+        self.ended.append(job)
         spec = next(spec for spec in self.plan.models if spec.label == job.label)
-        if job.seed == spec.seeds - 1:
+        if sum(one.label == job.label for one in self.ended) == spec.seeds:
             self.make(spec)
 
     def make(self, spec: ModelSpec) -> None:
@@ -117,14 +125,13 @@ def choose(options: argparse.Namespace) -> list[ModelSpec]:
     return [one if one.settings is None else replace(one, seeds=options.seeds) for one in named]
 
 
-def with_training_queries(benchmark: Benchmark, each: int, scratch: Path) -> Benchmark:
+def with_training_queries(benchmark: Benchmark, each: int, folder: Path) -> Benchmark:
     """With so many training queries of each template of the field, sampled from its facts once for all models."""
     if not each or "train" in benchmark.filled:
         return benchmark
     facts, shapes = benchmark.store.facts, {name: TEMPLATES[name].shape for name in TRAINED_ON}
     wanted = BenchmarkOptions(counts=(each, 0, 0), shapes=shapes, workers=os.cpu_count() or 1)
     own = {split: benchmark.table(split) for split in benchmark.filled}
-    folder = scratch / "sampled" / benchmark.path.name
     tables = {**own, "train": training_table(facts, wanted)}
     write_benchmark(folder, facts, tables, {"protocol": benchmark.protocol}, benchmark.excluded())
     say(f"sampled {len(tables['train']):,} training queries of {benchmark.path.name}")
@@ -134,7 +141,7 @@ def with_training_queries(benchmark: Benchmark, each: int, scratch: Path) -> Ben
 def make_tables(options: argparse.Namespace, scratch: Path) -> Iterator[Table]:
     named, templates = choose(options), tuple(filter(None, options.templates.split(",")))
     for folder in options.benchmarks:
-        benchmark = with_training_queries(open_benchmark(folder), options.train, scratch)
+        benchmark = with_training_queries(open_benchmark(folder), options.train, scratch / "sampled" / folder.name)
         plan = make_plan(scratch / benchmark.path.name, benchmark, named, options.parallel)
         published = choose_published(options.published, benchmark)
         yield Table(plan, Selection(options.split, templates, options.queries), published)
@@ -177,12 +184,17 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--recipe", action="append", default=[], help="NAME, or MODEL:NAME")
     parser.add_argument("--set", action="append", default=[], help="key=value, or MODEL:key=value")
     parser.add_argument("--train", type=int, default=0, help="queries of each template to sample, where there are none")
+    parser.add_argument("--prepare", type=Path, help="only sample them, and write FOLDER/NAME with them")
     parser.add_argument("--validate", type=int, default=0, help="epochs between validations (0: none)")
     return parser.parse_args()
 
 
 def main() -> None:
     options = read_options()
+    if options.prepare is not None:
+        for folder in options.benchmarks:
+            with_training_queries(open_benchmark(folder), options.train, options.prepare / folder.name)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         made = list(make_tables(options, Path(scratch)))
         for table in made:

@@ -28,6 +28,7 @@ def load(path: str):
 
 
 results, record = load("docs/tools/results.py"), load("benchmarks/record.py")
+plots = load("docs/tools/plots.py")
 RECORDS = results.read_records()
 PAGES = results.read_pages()
 CODE = re.compile(
@@ -82,10 +83,29 @@ def test_a_figure_without_a_record_is_found_out() -> None:
     assert unfounded(page) == ["30.0", "99.87"]
 
 
-def test_tables_are_as_their_records_say() -> None:
-    program = [sys.executable, str(ROOT / "docs/tools/results.py"), "--check"]
+@pytest.mark.parametrize("tool", ["results.py", "plots.py"])
+def test_tables_and_plots_are_as_their_records_say(tool: str) -> None:
+    program = [sys.executable, str(ROOT / "docs/tools" / tool), "--check"]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_plot_has_a_bar_for_each_figure_on_one_scale() -> None:
+    drawn = plots.draw(
+        ["| system | a | b |", "|---|---:|---:|", "| counting | 1.0 ± 0.1 |  |", "| credo | 2.0 | 4.0 |"]
+    )
+    bars = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', drawn)]
+    assert [bar / bars[0] for bar in bars] == pytest.approx([1, 2, 4], rel=0.01)
+    assert re.findall(r'">([^<]+)</text>', drawn) == ["counting", "credo", "a", "1.0", "2.0", "b", "4.0"]
+
+
+def test_every_picture_is_drawn_from_records() -> None:
+    texts = {page: page.read_text("utf-8") for page in PAGES}
+    asked = {(page.parent / name).resolve() for page, text in texts.items() for _, name in plots.PLOT.findall(text)}
+    image = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+    shown = {(page.parent / name).resolve() for page, text in texts.items() for name in image.findall(text)}
+    files = {file.resolve() for kind in ("svg", "png") for file in (ROOT / "docs").rglob(f"*.{kind}")}
+    assert asked == shown == files
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -145,7 +145,7 @@ def select(clauses: Sequence[str], records: Mapping[str, Record]) -> list[str]:
 
 
 def split_clauses(comment: str) -> list[str]:
-    return [" ".join(clause.split()) for clause in comment.removeprefix("table: ").split(";")]
+    return [" ".join(clause.split()) for clause in re.sub("^(table|plot): ", "", comment).split(";")]
 
 
 def records_of(text: str, records: Mapping[str, Record]) -> list[str]:

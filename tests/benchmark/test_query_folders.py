@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import pickle
 import random
 import shutil
 from pathlib import Path
@@ -20,6 +19,7 @@ from tarbox.benchmark.exporting import export_benchmark
 from tarbox.benchmark.folder import Benchmark, open_benchmark
 from tarbox.benchmark.importing import import_folder
 from tarbox.benchmark.options import BenchmarkOptions
+from tarbox.benchmark.query_folders import load_plain
 from tarbox.benchmark.tables import QueryTable, parse_shape
 from tarbox.cli.main import app
 from tarbox.core.errors import BenchmarkError, SourceError
@@ -86,7 +86,7 @@ def test_answers_are_computed_where_none_are_given(folder: Folder, tmp_path: Pat
     for file in folder.path.glob("*-answers.pkl"):
         file.unlink()
     for kind in ("ent", "rel"):
-        content = pickle.loads((folder.path / f"id2{kind}.pkl").read_bytes())
+        content = load_plain(folder.path / f"id2{kind}.pkl")
         (folder.path / f"id2{kind}.pkl").unlink()
         folder.dump(f"{kind}2ind", {name: number for number, name in content.items()})
     import_folder(folder.path, tmp_path / "bench")
@@ -94,7 +94,7 @@ def test_answers_are_computed_where_none_are_given(folder: Folder, tmp_path: Pat
 
 
 def test_given_answers_that_are_wrong_are_told(folder: Folder, tmp_path: Path) -> None:
-    hard = pickle.loads((folder.path / "test-hard-answers.pkl").read_bytes())
+    hard = load_plain(folder.path / "test-hard-answers.pkl")
     grounding = min(folder.written["test"][STRUCTURES["2i"]])
     hard[grounding] = set(hard[grounding]) ^ {3}
     folder.dump("test-hard-answers", hard)
@@ -176,7 +176,7 @@ def test_query2box_has_the_same_queries(folder: Folder, tmp_path: Path) -> None:
 
 
 def _read(file: Path) -> dict[Any, set[int]]:
-    return dict(pickle.loads(file.read_bytes())) if file.exists() else {}
+    return dict(load_plain(file)) if file.exists() else {}
 
 
 def _query2box(name: str, key: Any) -> Any:

@@ -159,7 +159,7 @@ def _query2box(folder: Path, split: str, name: str) -> GivenQueries:
     given: Any = hard if every is None else every
     file = next(file for file in files if file.exists())
     if given is None:
-        given = _load_plain(file)
+        given = load_plain(file)
         if not isinstance(given, list | set) or not all(isinstance(row, tuple) and len(row) > 1 for row in given):
             raise SourceError(f"{file}: expected a list of Query2box's groundings")
         given = {(row[0][:2],) if len(row) == 2 else row[:-2] for row in given}
@@ -206,7 +206,7 @@ class _PlainUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _load_plain(path: Path) -> object:
+def load_plain(path: Path) -> object:
     """The plain containers of a pickle; anything else in it is a `SourceError`."""
     try:
         with path.open("rb") as file:
@@ -221,7 +221,7 @@ def _load_plain(path: Path) -> object:
 
 def _load_mapping(path: Path) -> dict[Any, Any]:
     """A dictionary whose values are collections."""
-    found = _load_plain(path)
+    found = load_plain(path)
     if not isinstance(found, dict) or not all(isinstance(rows, set | frozenset | list) for rows in found.values()):
         raise SourceError(f"{path}: expected a dictionary of sets")
     return found
@@ -229,7 +229,7 @@ def _load_mapping(path: Path) -> dict[Any, Any]:
 
 def _load_names(path: Path, inverted: bool) -> list[str]:
     """The names of ``id2ent.pkl`` by id, or of ``ent2id.pkl``, which is `inverted`; the ids count from zero."""
-    found = _load_plain(path)
+    found = load_plain(path)
     if isinstance(found, dict) and inverted:
         found = {number: name for name, number in found.items()}
     if not isinstance(found, dict) or set(found) != set(range(len(found))):

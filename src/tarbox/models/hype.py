@@ -26,12 +26,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tarbox.core.config import check_settings
-from tarbox.core.errors import ConfigError, QueryError
+from tarbox.core.errors import QueryError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import BEYOND_SETS, Columns, EntityModel, Sizes, columns
-from tarbox.models.q2b import OffsetGate
+from tarbox.models.q2b import OffsetGate, Q2bConfig
 from tarbox.models.translation import InvariantAttention
 from tarbox.query.algebra import Direction, Not, Query
 
@@ -44,21 +43,6 @@ _RADIUS: Final = 0.7
 """The length of an entity's tangent vector at the beginning; d between two of them is about twice that, times 1.4."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class HypEConfig:
-    """The settings of `HypE`. `margin` is gamma, `inside` is alpha: the share that a distance within counts."""
-
-    dimension: int = 400
-    margin: float = 24.0
-    inside: float = 0.02
-
-    def __post_init__(self) -> None:
-        check_settings(self, {}, ("dimension", "margin"))
-        if not 0 <= self.inside <= 1:
-            raise ConfigError(f"inside = {self.inside}: it must be between 0 and 1")
-
-
 class Hyperboloid(NamedTuple):
     """Points of the ball: centres, and limits."""
 
@@ -68,19 +52,19 @@ class Hyperboloid(NamedTuple):
 
 @final
 class HypE(EntityModel):
-    """Queries without negation, as hyperboloids. Parameters are tangent vectors at the origin.
+    """Queries without negation, as hyperboloids; settings as Query2box's. Parameters are tangent vectors at the origin.
 
     >>> from tarbox.query.templates import TEMPLATES
-    >>> model = HypE(HypEConfig(dimension=8), Sizes(entities=5, concepts=0, relations=2))
+    >>> model = HypE(Q2bConfig(dimension=8), Sizes(entities=5, concepts=0, relations=2))
     >>> model.score(TEMPLATES["2i"].shape, torch.tensor([[0, 1, 3, 2]]), slice(0, 5)).shape
     torch.Size([1, 5])
     """
 
-    Config: ClassVar[type[HypEConfig]] = HypEConfig
+    Config: ClassVar[type[Q2bConfig]] = Q2bConfig
     recipe: ClassVar[str | None] = "hype"
     lacks: frozenset[type[Any]] = BEYOND_SETS | {Not}
 
-    def __init__(self, config: HypEConfig, sizes: Sizes) -> None:
+    def __init__(self, config: Q2bConfig, sizes: Sizes) -> None:
         super().__init__(sizes)
         self.config = config
         size, bound = config.dimension, _RADIUS * (3 / config.dimension) ** 0.5

@@ -34,7 +34,7 @@ from tarbox.query.algebra import Direction, Not, Query
 @final
 @dataclass(frozen=True, slots=True)
 class Q2bConfig:
-    """The settings of `Q2b`; the defaults are those of the BetaE paper's comparison.
+    """The settings of `Q2b` and `HypE`; the defaults are those of the BetaE paper's comparison.
 
     `margin` is gamma, `inside` is alpha: the share that a distance within the box counts.
     """

@@ -83,12 +83,16 @@ class Box2El(NormalFormModel):
     def regularization(self, nodes_BN: Tensor) -> Tensor:
         return self.config.bumps * length(self.bump(nodes_BN)).mean()
 
+    def node(self, nodes: Tensor) -> tuple[Region, Tensor]:
+        """(boxes, bumps)"""
+        centre, offset, bump = functional.embedding(nodes, self.nodes).chunk(3, -1)
+        return Region(centre, offset.abs() * (nodes >= self.sizes.entities)[..., None]), bump
+
     def box(self, nodes: Tensor) -> Region:
-        centre, offset, _ = functional.embedding(nodes, self.nodes).chunk(3, -1)
-        return Region(centre, offset.abs() * (nodes >= self.sizes.entities)[..., None])
+        return self.node(nodes)[0]
 
     def bump(self, nodes: Tensor) -> Tensor:
-        return functional.embedding(nodes, self.nodes).chunk(3, -1)[2]
+        return self.node(nodes)[1]
 
     def ends(self, relations: Tensor) -> tuple[Region, Region]:
         """(head boxes, tail boxes)"""
@@ -103,9 +107,8 @@ class Box2El(NormalFormModel):
         return self.within(self.box(lower), self.box(upper))
 
     def linked(self, relation: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        head, tail = self.ends(relation)
-        first = self.within(self.box(lower).moved(self.bump(upper)), head)
-        return (first + self.within(self.box(upper).moved(self.bump(lower)), tail)) / 2
+        (head, tail), (low, of_low), (high, of_high) = self.ends(relation), self.node(lower), self.node(upper)
+        return (self.within(low.moved(of_high), head) + self.within(high.moved(of_low), tail)) / 2
 
     def filled(self, relation: Tensor, filler: Tensor, upper: Tensor) -> Tensor:
         return self.within(self.ends(relation)[0].moved(-self.bump(filler)), self.box(upper))

@@ -9,7 +9,7 @@ classifier.
 Shape letters: E entities, C concepts, D numbers of a vector.
 """
 
-# ruff: noqa: N803 (shape suffixes)
+# ruff: noqa: N803, N806 (shape suffixes)
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tarbox.models.base import Sizes, Task
 from tarbox.models.learning.batches import SampleSource
 from tarbox.models.learning.seam import RunContext, TrainingData
 from tarbox.models.learning.sources import subsumption_pairs, typing_pairs
-from tarbox.models.ontology.describing import DescribingModel, Platt
+from tarbox.models.ontology.describing import DescribingModel, Platt, in_parts
 
 LETTERS: Final = {Role.ENTITY: "e", Role.CONCEPT: "c", Role.RELATION: "r"}
 
@@ -42,14 +42,14 @@ LETTERS: Final = {Role.ENTITY: "e", Role.CONCEPT: "c", Role.RELATION: "r"}
 @dataclass(frozen=True, slots=True)
 class CorpusConfig:
     """Word vectors of `dimension` numbers from `passes` over the sentences with this `window`; where `labels` are read,
-    a name has the mean vector of its words beside its own. `similarity` is cosine or network, with `hidden` units.
+    a name has the mean vector of its words beside its own. `similarity` is network, with `hidden` units, or cosine.
     `answers` of a query are compared at most."""
 
     dimension: int = 100
     window: int = 5
     passes: int = 5
     labels: bool = True
-    similarity: str = "cosine"
+    similarity: str = "network"
     hidden: int = 100
     answers: int = 32
 
@@ -58,32 +58,59 @@ class CorpusConfig:
         check_settings(self, {"similarity": tuple(SIMILARITIES)}, positive)
 
 
+class Similarity(nn.Module):
+    """Log-odds that what has one vector is below what has the other: `forward` of pairs that broadcast [.., D]."""
+
+    @abc.abstractmethod
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+
+    @abc.abstractmethod
+    def table(self, near_UD: Tensor, far_CD: Tensor) -> Tensor:
+        """[U, C] of each with each."""
+
+
 @final
-class Cosine(nn.Module):
+class Cosine(Similarity):
     """Log-odds from the cosine."""
 
-    def __init__(self, width: int, hidden: int) -> None:  # noqa: ARG002 (as the other)
-        super().__init__()
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__(width, hidden)
         self.odds = Platt()
 
     def forward(self, near: Tensor, far: Tensor) -> Tensor:
-        return cast(Tensor, self.odds(functional.cosine_similarity(near, far, dim=-1)))
+        return cast(Tensor, self.odds((direction(near) * direction(far)).sum(-1)))
+
+    def table(self, near_UD: Tensor, far_CD: Tensor) -> Tensor:
+        return cast(Tensor, self.odds(direction(near_UD) @ direction(far_CD).T))
 
 
 @final
-class Classifier(nn.Module):
+class Classifier(Similarity):
     """Log-odds from both vectors: one hidden layer."""
 
     def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
+        super().__init__(width, hidden)
         self.near, self.far = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
         self.outer = nn.Linear(hidden, 1)
 
     def forward(self, near: Tensor, far: Tensor) -> Tensor:
-        return cast(Tensor, self.outer(torch.relu(self.near(near) + self.far(far)))).squeeze(-1)
+        return self._odds(self.near(near) + self.far(far))
+
+    def table(self, near_UD: Tensor, far_CD: Tensor) -> Tensor:
+        far_CH = self.far(far_CD)
+        return in_parts(self.near(near_UD), far_CH.numel(), lambda part: self._odds(part[:, None] + far_CH))
+
+    def _odds(self, inner: Tensor) -> Tensor:
+        return cast(Tensor, self.outer(functional.relu(inner, inplace=True))).squeeze(-1)
 
 
-SIMILARITIES: Final[Mapping[str, type[nn.Module]]] = MappingProxyType({"cosine": Cosine, "network": Classifier})
+def direction(vectors: Tensor) -> Tensor:
+    """Of length 1; a vector of 0 has none and stays."""
+    return functional.normalize(vectors, dim=-1)
+
+
+SIMILARITIES: Final[Mapping[str, type[Similarity]]] = MappingProxyType({"cosine": Cosine, "network": Classifier})
 
 
 class CorpusModel(DescribingModel):
@@ -108,11 +135,15 @@ class CorpusModel(DescribingModel):
 
     @final
     def points(self) -> Tensor:
-        return functional.normalize(self.entities, dim=-1)
+        return direction(self.entities)
 
     @final
     def instantiation(self, entities_BK: Tensor, concepts_BK: Tensor) -> Tensor:
         return cast(Tensor, self.typing(self.entities[entities_BK], self.concepts[concepts_BK]))
+
+    @final
+    def memberships(self, entities_U: Tensor) -> Tensor:
+        return self.typing.table(self.entities[entities_U], self.concepts)
 
     @final
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ Shape letters: B queries, S slots, N candidates of a level, A answers that some 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Ids
+from tarbox.kb.arrays import Doubles, Ids
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, pair_keys
 from tarbox.models.base import Model, Sizes, Task
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _CELLS: Final = 1 << 24
 """Numbers held at a time: degrees of the answers of a block of queries, or their differences in every dimension."""
+_NEAR_CELLS: Final = 1 << 19
+"""The latter on a processor: what its cache holds."""
 
 
 @final
@@ -73,10 +75,8 @@ class AnswerSets:
     def _usual(self, shape: Query, ids: Ids, block: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """(queries, entities, weights) of those that most often stand where the answers do."""
         frequent = self.priors.relative(shape, ids)
-        best = np.argsort(-frequent, axis=1, kind="stable")[:, : self.most]
-        found = np.take_along_axis(frequent, best, 1)
-        rows, columns = np.nonzero(found)
-        return block[rows], best[rows, columns], found[rows, columns]
+        rows, columns = np.nonzero(_greatest(frequent, self.most) & (frequent > 0))
+        return block[rows], columns, frequent[rows, columns]
 
 
 def _evenly(known: Rows, most: int) -> NDArray[np.bool_]:
@@ -88,6 +88,20 @@ def _evenly(known: Rows, most: int) -> NDArray[np.bool_]:
     sizes = np.repeat(known.sizes(), known.sizes())
     within = np.arange(len(known.columns)) - np.repeat(known.offsets[:-1], known.sizes())
     kept: NDArray[np.bool_] = (within + 1) * most // sizes > within * most // sizes
+    return kept
+
+
+def _greatest(values: Doubles, most: int) -> NDArray[np.bool_]:
+    """[B, N] which are the greatest of each row, at most so many; of equal ones the first. No row is sorted.
+
+    >>> _greatest(np.array([[1.0, 3.0, 1.0, 2.0]]), 3).tolist()
+    [[True, True, False, True]]
+    """
+    if most >= values.shape[1]:
+        return np.ones(values.shape, np.bool_)
+    least = np.partition(values, -most, axis=1)[:, -most, None]
+    above, equal = values > least, values == least
+    kept: NDArray[np.bool_] = above | (equal & (equal.cumsum(1) <= most - above.sum(1, keepdims=True)))
     return kept
 
 
@@ -108,6 +122,10 @@ class DescribingModel(Model):
     @abc.abstractmethod
     def points(self) -> Tensor:
         """[E, D] where the entities are; those near each other are alike."""
+
+    @abc.abstractmethod
+    def memberships(self, entities_U: Tensor) -> Tensor:
+        """[U, C] the log-odds that entities are in every concept."""
 
     @final
     def observe(self, facts: Facts) -> None:
@@ -154,13 +172,13 @@ class DescribingModel(Model):
         """[U, N] of each entity with every candidate."""
         if level is Level.ENTITY:
             return 1 / (1 + torch.cdist(points_ED[entities_U], points_ED))
-        concepts_1C = torch.arange(self.sizes.concepts, device=entities_U.device)[None]
-        found = [torch.sigmoid(self.instantiation(part[:, None], concepts_1C)) for part in self._parts(entities_U)]
-        return torch.cat(found) if found else points_ED.new_empty(0, self.sizes.concepts)
+        return torch.sigmoid(self.memberships(entities_U))
 
-    def _parts(self, entities_U: Tensor) -> Iterator[Tensor]:
-        width = max(1, self.sizes.concepts * self.points().shape[-1])
-        return iter(torch.split(entities_U, max(1, _CELLS // width)) if len(entities_U) else ())
+
+def in_parts(rows: Tensor, width: int, table: Callable[[Tensor], Tensor]) -> Tensor:
+    """The table [U, C] of rows, where each needs `width` numbers for a while: some rows at a time."""
+    cells = _NEAR_CELLS if rows.device.type == "cpu" else _CELLS
+    return torch.cat([table(part) for part in torch.split(rows, max(1, cells // max(width, 1)))])
 
 
 @final

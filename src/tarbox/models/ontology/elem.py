@@ -45,13 +45,10 @@ class BallConfig:
         check_settings(self, {}, ("dimension", "answers"))
 
 
-def centre(model: NormalFormModel, nodes: Tensor) -> Tensor:
-    return functional.embedding(nodes, model.nodes)[..., :-1]
-
-
-def radius(model: NormalFormModel, nodes: Tensor) -> Tensor:
-    """An entity has none."""
-    return functional.embedding(nodes, model.nodes[:, -1:]).abs().squeeze(-1) * (nodes >= model.sizes.entities)
+def ball(model: NormalFormModel, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Centres and radii; an entity has none. One look into the table: its gradient is as large as the table."""
+    rows = functional.embedding(nodes, model.nodes)
+    return rows[..., :-1], rows[..., -1].abs() * (nodes >= model.sizes.entities)
 
 
 def vector(model: NormalFormModel, relations: Tensor) -> Tensor:
@@ -64,36 +61,36 @@ def length(vectors: Tensor) -> Tensor:
 
 
 def inside(model: NormalFormModel, lower: Tensor, upper: Tensor) -> Tensor:
-    apart = length(centre(model, lower) - centre(model, upper))
-    return apart + radius(model, lower) - radius(model, upper)
+    (c, r), (d, s) = ball(model, lower), ball(model, upper)
+    return length(c - d) + r - s
 
 
 def linked(model: NormalFormModel, relation: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    apart = length(centre(model, lower) + vector(model, relation) - centre(model, upper))
-    return apart + radius(model, lower) - radius(model, upper)
+    (c, r), (d, s) = ball(model, lower), ball(model, upper)
+    return length(c + vector(model, relation) - d) + r - s
 
 
 def meeting(model: NormalFormModel, relation: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """What is to be great where a false row says that the moved ball of `lower` lies in that of `upper`."""
-    apart = length(centre(model, lower) + vector(model, relation) - centre(model, upper))
-    return apart - radius(model, lower) - radius(model, upper)
+    (c, r), (d, s) = ball(model, lower), ball(model, upper)
+    return length(c + vector(model, relation) - d) - r - s
 
 
 def filled(model: NormalFormModel, relation: Tensor, filler: Tensor, upper: Tensor) -> Tensor:
-    apart = length(centre(model, filler) - vector(model, relation) - centre(model, upper))
-    return apart - radius(model, filler) - radius(model, upper)
+    (c, r), (d, s) = ball(model, filler), ball(model, upper)
+    return length(c - vector(model, relation) - d) - r - s
 
 
 def joined(model: NormalFormModel, one: Tensor, other: Tensor, upper: Tensor) -> Tensor:
     """The four gaps of a conjunction, each as far as it is one."""
-    c, d, e = (centre(model, nodes) for nodes in (one, other, upper))
-    r, s, t = (radius(model, nodes) for nodes in (one, other, upper))
+    (c, r), (d, s), (e, t) = (ball(model, nodes) for nodes in (one, other, upper))
     parts = (length(c - d) - r - s, length(c - e) - r, length(d - e) - s, torch.minimum(r, s) - t)
     return torch.stack(parts).relu().sum(0)
 
 
 def overlapping(model: NormalFormModel, one: Tensor, other: Tensor) -> Tensor:
-    return radius(model, one) + radius(model, other) - length(centre(model, one) - centre(model, other))
+    (c, r), (d, s) = ball(model, one), ball(model, other)
+    return r + s - length(c - d)
 
 
 BALLS: Final[Mapping[NormalForm, Gap]] = MappingProxyType(
@@ -128,7 +125,7 @@ class BallModel(NormalFormModel):
         return functional.relu(own_B1 - margin).squeeze(1) + mean_of(functional.relu(margin - others_BM), valid_BM)
 
     def regularization(self, nodes_BN: Tensor) -> Tensor:
-        return (length(centre(self, nodes_BN)) - 1).abs().mean()
+        return (length(ball(self, nodes_BN)[0]) - 1).abs().mean()
 
 
 @final

@@ -32,7 +32,7 @@ from tarbox.models.learning.negatives import Sampler, Truths, distinct
 from tarbox.models.learning.objective import Objective
 from tarbox.models.learning.seam import RunContext, TrainingData
 from tarbox.models.links import lift
-from tarbox.models.ontology.describing import DescribingModel, Platt
+from tarbox.models.ontology.describing import DescribingModel, Platt, in_parts
 
 Gap: TypeAlias = Callable[..., Tensor]
 """(model, columns of ids that broadcast) to how much each row is violated."""
@@ -76,6 +76,12 @@ class NormalFormModel(DescribingModel):
         return cast(Tensor, self.membership(-gap))
 
     @final
+    def memberships(self, entities_U: Tensor) -> Tensor:
+        concepts_1C = torch.arange(self.sizes.concepts, device=entities_U.device)[None]
+        width = self.sizes.concepts * self.nodes.shape[1]
+        return in_parts(entities_U, width, lambda part: self.instantiation(part[:, None], concepts_1C))
+
+    @final
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
         first = self.sizes.entities
         return -self.gaps[NormalForm.SUBSUMPTION](self, first + subs_BK, first + supers_BK)
@@ -98,8 +104,10 @@ class NormalFormModel(DescribingModel):
     @final
     def loss(self, form: NormalForm, rows_BC: Tensor, others_BMC: Tensor, valid_BM: Tensor) -> Tensor:
         """The mean cost of rows, each with the false ones beside it."""
-        own_B1 = self.gaps[form](self, *rows_BC[:, None].unbind(-1))
-        others_BM = self.against.get(form, self.gaps[form])(self, *others_BMC.unbind(-1))
+        all_BN = self.gaps[form](self, *torch.cat([rows_BC[:, None], others_BMC], 1).unbind(-1))
+        own_B1, others_BM = all_BN[:, :1], all_BN[:, 1:]
+        if form in self.against:
+            others_BM = self.against[form](self, *others_BMC.unbind(-1))
         found = self.cost(own_B1, others_BM, valid_BM).mean()
         if form.relations < form.width:
             found = found + self.regularization(rows_BC[:, form.relations :])

@@ -6,8 +6,9 @@
     SubClassOf c3 ObjectSomeValuesFrom r2 c5         an axiom of the store, word by word
     c3 label deep learning        what a name is called
 
-Entities and concepts are compared by the cosine of their vectors, or by a network. The paper begins with word vectors
-of PubMed's abstracts; here the sentences are all there is.
+Entities and concepts are compared by a network over their vectors, or by the cosine: the paper has both, and the cosine
+of an entity and a concept, which stand beside each other and not in each other's place, says next to nothing. It begins
+with word vectors of PubMed's abstracts; here the sentences are all there is.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Opa2VecConfig(CorpusConfig):
 
 @final
 class Opa2Vec(CorpusModel):
-    """Vectors of axioms, and their cosine."""
+    """Vectors of axioms, and a classifier."""
 
     Config: ClassVar[type[Opa2VecConfig]] = Opa2VecConfig
 

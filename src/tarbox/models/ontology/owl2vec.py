@@ -32,7 +32,6 @@ TYPING_TOKEN, SUBSUMPTION_TOKEN = "type", "subClassOf"
 class Owl2VecConfig(CorpusConfig):
     """`walks` of `depth` steps begin at every node."""
 
-    similarity: str = "network"
     walks: int = 10
     depth: int = 4
 
