@@ -109,7 +109,7 @@ def main() -> None:
     with torch.device(hardware.device):
         first = Complex(config, Sizes(chosen.entities, 0, chosen.relations))
     home = {name: tensor.cpu().clone() for name, tensor in first.state_dict().items()}
-    links = make_links(chosen.entities, chosen.facts, chosen.relations, hardware.device)
+    links = make_links(chosen.entities, chosen.facts, chosen.relations, hardware.device.index or 0)
     rows = train_arms(chosen, (settings, shards), (first, home, links), hardware)
     if "OUT" in os.environ:
         (Path(os.environ["OUT"]) / "host_tables.json").write_text(json.dumps(rows, indent=1) + "\n")
@@ -141,7 +141,7 @@ def train_arms(
         if hardware.cuda:
             whole = torch.cuda.get_device_properties(hardware.device).total_memory
             torch.cuda.empty_cache()
-            torch.cuda.set_per_process_memory_fraction(1e9 * chosen.limit / whole, hardware.device)
+            torch.cuda.set_per_process_memory_fraction(1e9 * chosen.limit / whole, hardware.device.index or 0)
         rows.append(measure("host", sharded, (module, source), hardware, float("inf")))
     return rows
 

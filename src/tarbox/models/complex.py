@@ -160,7 +160,7 @@ class Complex(nn.Module):
             rivals_K = torch.arange(reached.start, reached.stop, device=from_B.device)
         rows = functional.embedding(torch.cat([from_B, to_B, rivals_K]), self.nodes, sparse=sparse)
         ends_XD, rivals_KXD = torch.split(self._split(rows), [2 * size, len(rivals_K)])
-        near_BXD, far_BXD = ends_XD.split(size)
+        near_BXD, far_BXD = torch.split(ends_XD, size)
         if not len(rivals_K):
             rivals_KXD = self._split(self.nodes[reached])
         way_BXD = self._split(functional.embedding(relation_B, self.relations))

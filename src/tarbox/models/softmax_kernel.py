@@ -62,7 +62,7 @@ class RivalTotals(torch.autograd.Function):
         return totals_B
 
     @staticmethod
-    def backward(ctx: Any, slopes_B: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, slopes_B: Tensor) -> tuple[Tensor, None, None]:
         scores_BK, to_B, candidates_K, totals_B = ctx.saved_tensors  # noqa: N806
         width = scores_BK.shape[1]
         grid = (len(scores_BK), triton.cdiv(width, _BLOCK))
