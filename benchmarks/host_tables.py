@@ -109,7 +109,7 @@ def main() -> None:
     with torch.device(hardware.device):
         first = Complex(config, Sizes(chosen.entities, 0, chosen.relations))
     home = {name: tensor.cpu().clone() for name, tensor in first.state_dict().items()}
-    links = make_links(chosen.entities, chosen.facts, chosen.relations, hardware.device.index or 0)
+    links = make_links(chosen.entities, chosen.facts, chosen.relations, hardware.device)
     rows = train_arms(chosen, (settings, shards), (first, home, links), hardware)
     if "OUT" in os.environ:
         (Path(os.environ["OUT"]) / "host_tables.json").write_text(json.dumps(rows, indent=1) + "\n")
