@@ -1,25 +1,17 @@
-"""The Triton kernels against the reference; on CUDA, or on a CPU with TRITON_INTERPRET=1 (which needs numpy < 2.4)."""
+"""The Triton kernels against the reference."""
 
 # ruff: noqa: N806 (shape suffixes)
 
 from __future__ import annotations
-
-import os
 
 import pytest
 import torch
 
 from tarbox.models import divergence
 from tarbox.models.divergence import Halves, cross_eager, pair_similarity
+from triton_device import DEVICE, INTERPRETED, NEEDS_TRITON
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = [
-    pytest.mark.skipif(
-        not (torch.cuda.is_available() or INTERPRETED), reason="no CUDA device, and TRITON_INTERPRET is not set"
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Triton's interpreter converts arrays to scalars
-]
-DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = NEEDS_TRITON
 
 
 def halves(rows: int, entities: int) -> Halves:

@@ -1,23 +1,15 @@
-"""The Triton kernels against torch; on CUDA, or on a CPU with TRITON_INTERPRET=1 (which needs numpy < 2.4)."""
+"""The Triton kernels against torch."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 import torch
 
 from tarbox.models import pairs
 from tarbox.models.pairs import TERMS, WIDE
+from triton_device import DEVICE, NEEDS_TRITON
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = [
-    pytest.mark.skipif(
-        not (torch.cuda.is_available() or INTERPRETED), reason="no CUDA device, and TRITON_INTERPRET is not set"
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Triton's interpreter converts arrays to scalars
-]
-DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = NEEDS_TRITON
 
 
 @pytest.mark.parametrize(("rows", "batch", "dimension", "each"), [(7, 5, 100, 5), (3, 4, 515, 37), (50, 2, 33, 1)])

@@ -1,23 +1,15 @@
-"""The Triton kernel against torch; on CUDA, or on a CPU with TRITON_INTERPRET=1 (which needs numpy < 2.4)."""
+"""The Triton kernel against torch."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 import torch
 
 from tarbox.models import complex as predictor
 from tarbox.models.complex import rival_totals
+from triton_device import DEVICE, NEEDS_TRITON
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = [
-    pytest.mark.skipif(
-        not (torch.cuda.is_available() or INTERPRETED), reason="no CUDA device, and TRITON_INTERPRET is not set"
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Triton's interpreter converts arrays to scalars
-]
-DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = NEEDS_TRITON
 
 
 @pytest.mark.parametrize(("size", "drawn", "scale"), [(5, 7, 1.0), (3, 2500, 30.0), (1, 1, 1.0)])

@@ -1,8 +1,6 @@
-"""The Triton kernel against torch; on CUDA, or on a CPU with TRITON_INTERPRET=1 (which needs numpy < 2.4)."""
+"""The Triton kernel against torch."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 import torch
@@ -10,15 +8,9 @@ from torch import Tensor
 
 from tarbox.training import adagrad
 from tarbox.training.adagrad import Adagrad
+from triton_device import DEVICE, NEEDS_TRITON
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = [
-    pytest.mark.skipif(
-        not (torch.cuda.is_available() or INTERPRETED), reason="no CUDA device, and TRITON_INTERPRET is not set"
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Triton's interpreter converts arrays to scalars
-]
-DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = NEEDS_TRITON
 
 
 @pytest.mark.parametrize("sparse", [True, False])
