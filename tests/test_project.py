@@ -75,6 +75,7 @@ def test_adrs_are_numbered_without_gaps_and_referred_to() -> None:
         *(ROOT / "docs/results").glob("*.md"),
         *(ROOT / "tests").rglob("*.py"),
         *(ROOT / "benchmarks").glob("*.py"),
+        *(ROOT / "docs/tools").glob("*.py"),
     ]
     text = "\n".join(file.read_text() for file in files)
     lists = re.findall(r"ADRs? ((?:\d+(?:, | and )?)+)|adr/(\d+)-", text)

