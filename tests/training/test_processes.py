@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stopping import Stopper
 
 from tarbox.core.errors import ConfigError
 from tarbox.kb.facts import Facts
@@ -23,7 +24,7 @@ from tarbox.models.base import Sizes
 from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.links import LinkSource, link_sources
 from tarbox.training.checkpoints import State
-from tarbox.training.events import Event, Ticked, read_metrics
+from tarbox.training.events import read_metrics
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.group import ProcessGroup, ProcessLost, lead
 from tarbox.training.hardware import HardwareConfig, numerics, open_hardware
@@ -147,18 +148,6 @@ def parted() -> Callable[[int], Settings]:
         return resolve([read_assignments(assignments, PARTED)], PARTED)
 
     return make
-
-
-class Stopper:
-    """Asks this process to stop at a look within the second epoch of the first part."""
-
-    def __init__(self) -> None:
-        self.sent = False
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Ticked) and event.epoch == 1 and not self.sent:
-            self.sent = True
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_a_stopped_training_goes_on_with_any_number_of_processes(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
+from stopping import Stopper
 from torch import Tensor, nn
 
 from tarbox.cli.progress_line import ProgressLine
@@ -29,7 +28,7 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.links import LinkSource, link_sources
 from tarbox.models.saved import WEIGHTS
-from tarbox.training.events import Event, TablesAtHome, Ticked, read_metrics
+from tarbox.training.events import Event, TablesAtHome, read_metrics
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.group import ProcessGroup
 from tarbox.training.hardware import Hardware, HardwareConfig, numerics, open_hardware
@@ -202,24 +201,12 @@ def parted(*assignments: str) -> Settings:
     return resolve([read_assignments([*given, *assignments], PARTED)], PARTED)
 
 
-class Interrupter:
-    """Asks to stop within the second epoch."""
-
-    def __init__(self) -> None:
-        self.sent = False
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Ticked) and event.epoch == 1 and not self.sent:
-            self.sent = True
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def test_a_run_in_shards_stops_and_goes_on_bit_by_bit(
     store: Path, tmp_path: Path, ticking: Callable[[], float]
 ) -> None:
     start(store, tmp_path / "whole", parted("hardware.shards=3"))
     with pytest.raises(TrainingInterrupted):
-        start(store, tmp_path / "cut", parted("hardware.shards=3"), Listeners([Interrupter()], ticking))
+        start(store, tmp_path / "cut", parted("hardware.shards=3"), Listeners([Stopper()], ticking))
     assert len(list((tmp_path / "cut" / "parts" / "first").glob("last-*.safetensors"))) == 3
     shutil.copytree(tmp_path / "cut", tmp_path / "without")
     resume(tmp_path / "cut", {})

@@ -161,9 +161,9 @@ class RunFolder:
             stem += "+"
         named = [f"{stem}-{own}.safetensors" for own in range(shards if tables else 0)]
         for name, first, last in zip(named, bounds, bounds[1:], strict=False):
-            write_tensors(self.path / name, {key: table[first:last] for key, table in tables.items()}, {})
+            write_tensors(self.path / name, {key: table[first:last] for key, table in tables.items()}, {}, False)
         rest = {name: tensor for name, tensor in tensors.items() if name not in tables}
-        write_tensors(self.path / LAST, rest, {**state, **({SHARDS: named} if named else {})})
+        write_tensors(self.path / LAST, rest, {**state, **({SHARDS: named} if named else {})}, False)
         for file in earlier:
             file.unlink()
 
@@ -197,16 +197,16 @@ def check_place(folder: Path) -> None:
         raise ConfigError(f"{folder} exists and is not empty. {advice}")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write a safetensors file under a temporary name, make it durable, and rename it; on failure leave nothing.
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any], durable: bool = True) -> None:
+    """Write a safetensors file under a temporary name and rename it; on failure leave nothing.
 
-    A checkpoint (`LAST`) outlives this process, and not the machine: to wait for the disk costs more than training
-    where tables are large."""
+    What is not `durable` outlives this process, and perhaps not the machine: to wait for the disk costs more than
+    training where the tables of a checkpoint are large."""
     scratch = path.with_name(f".{path.name}.writing")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         safetensors.torch.save_file(plain, scratch, {_HEADER: json.dumps(about)})
-        if not path.name.startswith(LAST.partition(".")[0]):
+        if durable:
             with scratch.open("rb+") as file:
                 os.fsync(file.fileno())
         scratch.replace(path)
