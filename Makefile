@@ -28,7 +28,7 @@ notebooks: $(VENV)/.notebooks
 	  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter execute --inplace --timeout=3600 $$notebook || exit 1; done
 
 check: $(VENV)/.check
-	@$(BIN)/ruff check src tests benchmarks docs/tools
+	@$(BIN)/ruff check --no-cache src tests benchmarks docs/tools
 	@$(BIN)/ruff format --check src tests benchmarks docs/tools
 	@$(BIN)/python docs/tools/results.py --check
 	@$(BIN)/python docs/tools/plots.py --check

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from stopping import Stopper
 
+from stopping import Stopper
 from tarbox.core.errors import ConfigError
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary

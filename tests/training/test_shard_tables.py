@@ -13,9 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
-from stopping import Stopper
 from torch import Tensor, nn
 
+from stopping import Stopper
 from tarbox.cli.progress_line import ProgressLine
 from tarbox.cli.training_progress import ProgressPrinter
 from tarbox.core.errors import ConfigError
