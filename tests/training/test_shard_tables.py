@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -188,6 +189,22 @@ def test_what_is_brought_home_at_any_step_changes_nothing(shards: int) -> None:
     losses = [train_in_shards(found, sources, shards, disturb), train_in_shards(wanted, sources, shards, leave)]
     assert losses[0] == losses[1]
     assert all(torch.equal(*pair) for pair in zip(found.parameters(), wanted.parameters(), strict=True))
+
+
+def test_an_epoch_without_a_step_left_is_followed_by_the_next() -> None:
+    """As in a run that was killed between the last step of an epoch and its end."""
+    sizes = Sizes(entities=41, concepts=9, relations=3)
+    sources, found, wanted = link_sources(facts_of(sizes), 0, CPU), predictor_of(sizes), predictor_of(sizes)
+    made = itertools.count()
+
+    def disturb(engine: ShardedEngine) -> None:
+        if next(made) == engine.steps:
+            engine.begin(0, 0, engine.steps)
+            engine.collect()
+            engine.begin(0, 1, 0)
+
+    losses = [train_in_shards(found, sources, 4, disturb), train_in_shards(wanted, sources, 4, leave)]
+    assert losses[0] == losses[1]
 
 
 def parted(*assignments: str) -> Settings:

@@ -193,15 +193,18 @@ class ShardTables:
             table.copy_(own)
 
     def _read(self, shard: int, target: Iterable[Tensor]) -> None:
-        assert self._home is not None
-        assert self._copies is not None
-        nodes = self._shards.nodes_of(shard).to(self._home.nodes.device)
-        for own, table in zip(target, self._home[:2], strict=True):
-            self._copies.read(table, nodes, own)
+        home, copies, nodes = self._at_home(shard)
+        for own, table in zip(target, home, strict=True):
+            copies.read(table, nodes, own)
 
     def _write(self, shard: int, source: Iterable[Tensor]) -> None:
+        home, copies, nodes = self._at_home(shard)
+        for own, table in zip(source, home, strict=True):
+            copies.write(table, nodes, own)
+
+    def _at_home(self, shard: int) -> tuple[tuple[Tensor, Tensor], RowCopies, Tensor]:
+        """(the tables of nodes and squares, what copies their rows, those of this shard)"""
         assert self._home is not None
         assert self._copies is not None
-        nodes = self._shards.nodes_of(shard).to(self._home.nodes.device)
-        for own, table in zip(source, self._home[:2], strict=True):
-            self._copies.write(table, nodes, own)
+        nodes = self._home.nodes
+        return (nodes, self._home.squares), self._copies, self._shards.nodes_of(shard).to(nodes.device)

@@ -127,14 +127,16 @@ class Member:
                 raise AssertionError(other)
 
     def _begin(self, epoch: int, step: int) -> None:
-        """Draw the links of an epoch, the same everywhere, and see which are whose."""
+        """Draw the links of an epoch, the same everywhere, and see which are whose. One that was killed between its
+        last step and its end has no step left."""
         self._epoch, self._step = epoch, step
         self._reseed("links")
         self._drawn = []
         for own in self.sources:
             links_L3 = own.lift(own.links_L3, self._sampler)
             self._drawn.append((own, links_L3, self.shards.turns(links_L3, self.group.rank)))
-        self._open_round()
+        if self._step < self.steps:
+            self._open_round()
 
     def _open_round(self) -> None:
         """The links of this round, in the rows that are here for their nodes."""
