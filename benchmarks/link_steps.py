@@ -17,8 +17,7 @@ import torch
 
 import growth
 from tarbox.kb.store import open_store
-from tarbox.models.credo.learning import rivals_of
-from tarbox.models.credo.memory import TrainingSize, step_size
+from tarbox.models.credo.memory import TrainingSize, rivals_of
 from tarbox.models.credo.predictor import build_predictor
 from tarbox.models.links import link_sources
 from tarbox.models.saved import sizes_of
@@ -41,10 +40,10 @@ def main() -> None:
     settings = resolve([read_recipe("credo"), read_assignments(options.set, "credo")], "credo")
     hardware = open_hardware(settings.hardware)
     settings = settings.resolved(sizes_of(facts), hardware.device)
-    config, step = settings.model_config(), step_size(TrainingSize.of(facts), settings.batches)
+    config = settings.model_config()
     with hardware.device:
         predictor = build_predictor(config, sizes_of(facts))
-    rivals = rivals_of(config.candidates, step)
+    rivals = rivals_of(config, TrainingSize.of(facts), settings.batches)
     engine = build_engine(settings, predictor, link_sources(facts, rivals, hardware.device), hardware)
     engine.portions.begin(0, 0, 0)
     print(f"rank {config.rank}, {engine.portions.sizes} links a step, {rivals} rivals, {hardware.describe()}")

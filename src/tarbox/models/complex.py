@@ -159,16 +159,14 @@ class Complex(nn.Module):
         if sparse and candidates_K is None:
             rivals_K = torch.arange(reached.start, reached.stop, device=from_B.device)
         rows = functional.embedding(torch.cat([from_B, to_B, rivals_K]), self.nodes, sparse=sparse)
-        ends_XD, rivals_KXD = torch.split(self._split(rows), [2 * size, len(rivals_K)])
-        near_BXD, far_BXD = torch.split(ends_XD, size)
+        near_BXD, far_BXD, rivals_KXD = torch.split(self._split(rows), [size, size, len(rivals_K)])
         if not len(rivals_K):
             rivals_KXD = self._split(self.nodes[reached])
         way_BXD = self._split(functional.embedding(relation_B, self.relations))
-        question_BXD = multiply(near_BXD, way_BXD)
-        guess_BXD = multiply(conjugate(near_BXD), far_BXD) if self.config.relation_weight else near_BXD
-        parts = (question_BXD, rivals_KXD, far_BXD, guess_BXD, self._split(self.relations))
+        *products, cubes_BX = link_products(near_BXD, way_BXD, far_BXD)
+        parts = (*products, rivals_KXD, self._split(self.relations))
         losses = []
-        for question_BD, rivals_KD, far_BD, guess_BD, ways_RD in zip(*(own.unbind(1) for own in parts), strict=True):
+        for question_BD, guess_BD, own_B, rivals_KD, ways_RD in zip(*(part.unbind(1) for part in parts), strict=True):
             scores_BK = (question_BD @ rivals_KD.T).float()
             if candidates_K is None:
                 if share != 1:  # the same as to add its logarithm to all others
@@ -177,20 +175,30 @@ class Complex(nn.Module):
                 losses.append(functional.cross_entropy(scores_BK, to_B - reached.start))
             else:
                 stands_for = share * (reached.stop - reached.start) / len(candidates_K)
-                own_B = (question_BD * far_BD).sum(1).float()
                 others_B = rival_totals(scores_BK, to_B, candidates_K) + math.log(stands_for)
-                losses.append((torch.logaddexp(others_B, own_B) - own_B).mean())
+                losses.append((torch.logaddexp(others_B, own_B.float()) - own_B.float()).mean())
             if self.config.relation_weight:
                 guess_BR = (guess_BD @ ways_RD.T).float()
                 losses.append(self.config.relation_weight * functional.cross_entropy(guess_BR, relation_B))
-        cubes = (cubed_modulus(ends_XD).sum() + cubed_modulus(way_BXD).sum()) / size
-        return (sum(losses[1:], losses[0]) + self.config.regularization * cubes) / self.config.experts
+        return (sum(losses[1:], losses[0]) + self.config.regularization * cubes_BX.sum() / size) / self.config.experts
+
+
+def link_products(near_BXD: Tensor, way_BXD: Tensor, far_BXD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of links from `near` by `way` to `far`, for each expert: the questions [B, X, D] that `far` answers, those
+    [B, X, D] that `way` answers, the scores [B, X] of the links, and the third powers [B, X] of all moduli."""
+    if runs_triton(near_BXD):
+        from tarbox.models.link_kernels import link_products as in_one_pass
+
+        return in_one_pass(near_BXD, way_BXD, far_BXD)
+    questions_BXD = multiply(near_BXD, way_BXD)
+    cubes_BX = torch.stack([cubed_modulus(part).sum(2) for part in (near_BXD, way_BXD, far_BXD)]).sum(0)
+    return questions_BXD, multiply(conjugate(near_BXD), far_BXD), (questions_BXD * far_BXD).sum(2), cubes_BX
 
 
 def rival_totals(scores_BK: Tensor, to_B: Tensor, candidates_K: Tensor) -> Tensor:
     """[B] the logarithm of the sum of exp over the candidates; a link is no rival of itself. The scores are used up."""
     if runs_triton(scores_BK):
-        from tarbox.models.softmax_kernel import rival_totals as in_one_pass
+        from tarbox.models.link_kernels import rival_totals as in_one_pass
 
         return in_one_pass(scores_BK, to_B, candidates_K)
     return scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9).logsumexp(1)

@@ -17,7 +17,7 @@ from tarbox.kb.splits import hold_out
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
-from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, step_size
+from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, rivals_of
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
     MEASURED,
@@ -43,9 +43,6 @@ PLAN: Final = {
     "predicting subsumptions": 0.05,
 }
 """The parts of training, with the share of the time that each takes."""
-_SCORES: Final = 1 << 26
-"""Of a step, where candidates are drawn, unless that would be fewer than `_FEWEST_RIVALS` for a link."""
-_FEWEST_RIVALS: Final = 2048
 
 
 def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
@@ -108,11 +105,5 @@ def _home(config: CredoConfig, facts: Facts, context: RunContext) -> torch.devic
 
 def _sources(facts: Facts, config: CredoConfig, context: RunContext) -> Callable[[], Sequence[SampleSource]]:
     """What makes the links of these facts, on the device while they are used."""
-    rivals = rivals_of(config.candidates, step_size(TrainingSize.of(facts), context.batches))
+    rivals = rivals_of(config, TrainingSize.of(facts), context.batches)
     return lambda: link_sources(facts, rivals, context.device)
-
-
-def rivals_of(candidates: int, step: int) -> int:
-    """Fewer than the settings say where steps are so large that their scores would grow with the facts; a multiple of
-    what the kernels of a GPU take at a time."""
-    return min(candidates, max(_FEWEST_RIVALS, _SCORES // step // 256 * 256))

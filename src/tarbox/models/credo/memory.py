@@ -26,6 +26,10 @@ _FACT: Final = 600
 _CONCEPT: Final = 17_000
 """Bytes for a concept, with its neighbours and its candidates for super-concepts."""
 
+_SCORES: Final = 1 << 26
+"""Of a step, where candidates are drawn, unless that would be fewer than `_FEWEST_RIVALS` for a link."""
+_FEWEST_RIVALS: Final = 2048
+
 
 class TrainingSize(NamedTuple):
     """What there is to learn from; `questions` are the distinct pairs of an entity and a directed relation it has."""
@@ -55,6 +59,12 @@ def step_size(size: TrainingSize, batches: BatchConfig) -> int:
     return max(batches.size, size.links // batches.most_steps if batches.most_steps else 0)
 
 
+def rivals_of(config: CredoConfig, size: TrainingSize, batches: BatchConfig) -> int:
+    """How many candidates are drawn for a step (0: all are taken). Fewer than the settings say where steps are so large
+    that their scores would grow with the facts; a multiple of what the kernels of a GPU take at a time."""
+    return min(config.candidates, max(_FEWEST_RIVALS, _SCORES // step_size(size, batches) // 256 * 256))
+
+
 class MemoryNeeded(NamedTuple):
     """Bytes of each large thing; tables and a batch are on the device where that is a GPU."""
 
@@ -69,7 +79,8 @@ class MemoryNeeded(NamedTuple):
         """`tables` is one table of embeddings: four of two predictors, with Adagrad's sums, are held at a time, and as
         many again by a checkpoint that is being written."""
         step = step_size(size, batches)
-        rivals = min(config.candidates or size.entities + size.concepts, max(size.entities, size.concepts))
+        nodes = max(size.entities, size.concepts)
+        rivals = min(rivals_of(config, size, batches) or nodes, nodes)
         found = _PLAUSIBLE * most_candidates(size.assertions) * size.questions
         return cls(
             tables=8 * config.rank * (size.entities + size.concepts + 2 * size.relations + 3),
