@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/tarbox demo
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n 2 $(TESTS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 biomed: $(VENV)/.biomed
 	@$(BIN)/python -m pytest -m biomed tests/kb

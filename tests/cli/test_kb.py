@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from command import tarbox
+
 TOY = Path(__file__).parents[1] / "kb" / "toy"
-
-
-def tarbox(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tarbox", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_axioms_are_counted_by_kind_and_exported(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import tarbox
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
 
@@ -18,11 +17,6 @@ TABLES = {
     "edges.tsv": "id\tsubject\tpredicate\tobject\tpublications\n"
     "1\tHGNC:6218\tbiolink:has_phenotype\tHP:0001250\tPMID:1|PMID:2\n",
 }
-
-
-def tarbox(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tarbox", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.fixture(scope="module")

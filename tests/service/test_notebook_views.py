@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import polars
 import pyarrow as pa
 import pytest
-from conftest import NS
 
+from conftest import NS
 from tarbox.core.errors import MissingDependency, QueryError, UnknownName
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import CONCEPTS, ENTITIES, NS, RELATIONS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from IPython.core.completer import Completer
 
+from conftest import CONCEPTS, ENTITIES, NS, RELATIONS
 from tarbox.core.errors import QueryError, TarboxError, UnknownName
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts

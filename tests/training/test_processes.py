@@ -143,7 +143,7 @@ def test_many_learn_as_one_and_a_killed_one_ends_all(facts: Facts, alone: list[f
 @pytest.fixture
 def parted() -> Callable[[int], Settings]:
     def make(processes: int) -> Settings:
-        given = ["model.epochs=3", "batches.size=64", "optimizer.kind=adagrad", "optimizer.rate=0.1"]
+        given = ["model.epochs=3", "batches.size=256", "optimizer.kind=adagrad", "optimizer.rate=0.1"]
         assignments = [*given, f"hardware.processes={processes}", "hardware.device=cpu"]
         return resolve([read_assignments(assignments, PARTED)], PARTED)
 
