@@ -60,7 +60,10 @@ def test_a_predictor_learns_as_with_torch(weight: float, monkeypatch: pytest.Mon
         config = ComplexConfig(rank=6, experts=2, initial=1.0, relation_weight=weight)
         links = Complex(config, Sizes(entities=9, concepts=4, relations=2)).to(DEVICE)
         asked = torch.tensor([[0, 1, 2], [3, 4, 5], [1, 8, 0]], device=DEVICE)
-        loss = links.loss(asked, links.places.entities, torch.tensor([0, 2, 5, 7], device=DEVICE))
-        loss.backward()
-        found.append([loss.detach(), links.nodes.grad, links.relations.grad])
+        losses = [
+            links.loss(asked, links.places.entities, torch.tensor([0, 2, 5, 7], device=DEVICE)),
+            links.loss(asked, links.places.entities, None, share=2.0),
+        ]
+        torch.autograd.backward(losses)
+        found.append([*(loss.detach() for loss in losses), links.nodes.grad, links.relations.grad])
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)

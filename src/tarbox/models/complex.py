@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from torch.nn import functional
 from tarbox.core.errors import ConfigError
 from tarbox.models.base import Sizes
 from tarbox.models.pairs import runs_triton
+
+_HIDDEN: Final = -1e9
+"""The score of what is no rival."""
 
 
 @final
@@ -155,31 +158,25 @@ class Complex(nn.Module):
         the others are not here.
         """
         relation_B, from_B, to_B = links_B3.unbind(1)
-        size, rivals_K = len(links_B3), from_B[:0] if candidates_K is None else candidates_K
-        if sparse and candidates_K is None:
-            rivals_K = torch.arange(reached.start, reached.stop, device=from_B.device)
-        rows = functional.embedding(torch.cat([from_B, to_B, rivals_K]), self.nodes, sparse=sparse)
-        near_BXD, far_BXD, rivals_KXD = torch.split(self._split(rows), [size, size, len(rivals_K)])
-        if not len(rivals_K):
+        size, rivals = len(links_B3), reached if candidates_K is None else candidates_K
+        rows = [from_B, to_B]
+        if sparse or candidates_K is not None:
+            rows.append(_numbers(rivals, from_B.device))
+        ends_BXD = self._split(functional.embedding(torch.cat(rows), self.nodes, sparse=sparse))
+        near_BXD, far_BXD, rivals_KXD = torch.split(ends_BXD, [size, size, len(ends_BXD) - 2 * size])
+        if len(rows) == 2:
             rivals_KXD = self._split(self.nodes[reached])
         way_BXD = self._split(functional.embedding(relation_B, self.relations))
         *products, cubes_BX = link_products(near_BXD, way_BXD, far_BXD)
         parts = (*products, rivals_KXD, self._split(self.relations))
-        losses = []
+        stand_for = share * (reached.stop - reached.start) / len(rivals_KXD)
+        losses: list[Tensor] = []
         for question_BD, guess_BD, own_B, rivals_KD, ways_RD in zip(*(part.unbind(1) for part in parts), strict=True):
-            scores_BK = (question_BD @ rivals_KD.T).float()
-            if candidates_K is None:
-                if share != 1:  # the same as to add its logarithm to all others
-                    less_B1 = scores_BK.new_full((size, 1), -math.log(share))
-                    scores_BK = scores_BK.scatter_add(1, (to_B - reached.start)[:, None], less_B1)
-                losses.append(functional.cross_entropy(scores_BK, to_B - reached.start))
-            else:
-                stands_for = share * (reached.stop - reached.start) / len(candidates_K)
-                others_B = rival_totals(scores_BK, to_B, candidates_K) + math.log(stands_for)
-                losses.append((torch.logaddexp(others_B, own_B.float()) - own_B.float()).mean())
+            losses.append(cross_entropy(question_BD @ rivals_KD.T, own_B, to_B, rivals, stand_for))
             if self.config.relation_weight:
-                guess_BR = (guess_BD @ ways_RD.T).float()
-                losses.append(self.config.relation_weight * functional.cross_entropy(guess_BR, relation_B))
+                every = slice(0, len(ways_RD))
+                guessed = cross_entropy(guess_BD @ ways_RD.T, own_B, relation_B, every)
+                losses.append(self.config.relation_weight * guessed)
         return (sum(losses[1:], losses[0]) + self.config.regularization * cubes_BX.sum() / size) / self.config.experts
 
 
@@ -195,13 +192,58 @@ def link_products(near_BXD: Tensor, way_BXD: Tensor, far_BXD: Tensor) -> tuple[T
     return questions_BXD, multiply(conjugate(near_BXD), far_BXD), (questions_BXD * far_BXD).sum(2), cubes_BX
 
 
-def rival_totals(scores_BK: Tensor, to_B: Tensor, candidates_K: Tensor) -> Tensor:
-    """[B] the logarithm of the sum of exp over the candidates; a link is no rival of itself. The scores are used up."""
+def cross_entropy(
+    scores_BK: Tensor, own_B: Tensor, to_B: Tensor, rivals: slice | Tensor, stand_for: float = 1.0
+) -> Tensor:
+    """The mean over links to `to` whose scores are `own`: rivals, all of a range or those drawn, have `scores`, which
+    are used up, and stand for so many times as many."""
+    own_B = own_B.float()
+    others_B = rival_totals(scores_BK.float(), to_B, rivals) + math.log(stand_for)
+    return (torch.logaddexp(others_B, own_B) - own_B).mean()
+
+
+def rival_totals(scores_BK: Tensor, to_B: Tensor, rivals: slice | Tensor) -> Tensor:
+    """[B] the logarithm of the sum of exp over the rivals; a link is no rival of itself. The scores are used up:
+    copies of them would take longer than the matrix product that they come from."""
     if runs_triton(scores_BK):
         from tarbox.models.link_kernels import rival_totals as in_one_pass
 
-        return in_one_pass(scores_BK, to_B, candidates_K)
-    return scores_BK.masked_fill(candidates_K == to_B[:, None], -1e9).logsumexp(1)
+        return in_one_pass(scores_BK, to_B, _numbers(rivals, to_B.device))
+    found: Tensor = _RivalTotals.apply(scores_BK, to_B, rivals)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _numbers(rivals: slice | Tensor, device: torch.device) -> Tensor:
+    return torch.arange(rivals.start, rivals.stop, device=device) if isinstance(rivals, slice) else rivals
+
+
+@final
+class _RivalTotals(torch.autograd.Function):
+    """In place: the scores become the terms of the sum, and these their gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, scores_BK: Tensor, to_B: Tensor, rivals: slice | Tensor) -> Tensor:
+        _hide_own(scores_BK, to_B, rivals)
+        most_B1 = scores_BK.amax(1, keepdim=True)
+        sums_B = scores_BK.sub_(most_B1).exp_().sum(1)
+        ctx.save_for_backward(scores_BK, sums_B)
+        return most_B1.squeeze(1) + sums_B.log()
+
+    @staticmethod
+    def backward(ctx: Any, slopes_B: Tensor) -> tuple[Tensor, None, None]:
+        terms_BK, sums_B = ctx.saved_tensors
+        return terms_BK.mul_((slopes_B / sums_B)[:, None]), None, None
+
+
+def _hide_own(scores_BK: Tensor, to_B: Tensor, rivals: slice | Tensor) -> None:
+    """Few links are among those drawn: where a look at which does not hold up a GPU, theirs are the rows looked at."""
+    if isinstance(rivals, slice):
+        scores_BK.scatter_(1, (to_B - rivals.start)[:, None], _HIDDEN)
+    elif scores_BK.is_cpu:
+        drawn = torch.isin(to_B, rivals).nonzero()[:, 0]
+        scores_BK[drawn] = scores_BK[drawn].masked_fill(rivals == to_B[drawn, None], _HIDDEN)
+    else:
+        scores_BK.masked_fill_(rivals == to_B[:, None], _HIDDEN)
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
