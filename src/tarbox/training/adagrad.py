@@ -9,7 +9,7 @@ written out, would make.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 import torch
@@ -25,19 +25,25 @@ EPSILON: Final = 1e-10
 
 @final
 class Adagrad(torch.optim.Optimizer):
-    """Divides every gradient by the root of the sum of its squares so far."""
+    """Divides every gradient by the root of the sum of its squares so far.
+
+    `awaited` parameters are updated last; what it has for one is called first, and brings the gradient.
+    """
 
     def __init__(self, groups: Sequence[dict[str, Any]]) -> None:
         super().__init__(groups, {})
+        self.awaited: dict[Tensor, Callable[[], None]] = {}
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        for group in self.param_groups:
-            for parameter in (given for given in group["params"] if given.grad is not None):
-                state = self.state[parameter]
-                if not state:
-                    state[SQUARES] = torch.zeros_like(parameter)
-                _update(parameter, state[SQUARES], group["lr"])
+        given = [(own, group["lr"]) for group in self.param_groups for own in group["params"] if own.grad is not None]
+        for parameter, rate in sorted(given, key=lambda pair: pair[0] in self.awaited):
+            if parameter in self.awaited:
+                self.awaited.pop(parameter)()
+            state = self.state[parameter]
+            if not state:
+                state[SQUARES] = torch.zeros_like(parameter)
+            _update(parameter, state[SQUARES], rate)
 
 
 def _update(table: Tensor, squares: Tensor, rate: float | Tensor) -> None:

@@ -91,11 +91,18 @@ class ProcessGroup:
                 self.broadcast(tensor)
         return content, found
 
-    def add_up(self, tensor: Tensor) -> None:
-        """The sum over all processes, in place."""
-        if self.size > 1:
+    def add_up(self, tensor: Tensor) -> Callable[[], None]:
+        """Begin the sum over all processes, in place; it is there when what this gives has been called."""
+        if self.size == 1:
+            return lambda: None
+        with self._watched():
+            work = dist.all_reduce(tensor, async_op=True)
+
+        def wait() -> None:
             with self._watched():
-                dist.all_reduce(tensor)
+                work.wait()
+
+        return wait
 
     def exchange(self, sent: Sequence[tuple[Tensor, int]], received: Sequence[tuple[Tensor, int]]) -> None:
         """Send tensors to ranks, and receive others from ranks, all at once; between two in the order given."""

@@ -34,6 +34,7 @@ from tarbox.models.learning.negatives import Sampler
 from tarbox.models.learning.objective import Objective
 from tarbox.models.links import Lifts, LinkSource, Rivals
 from tarbox.models.registry import find_model
+from tarbox.training.adagrad import Adagrad
 from tarbox.training.group import ProcessGroup, ProcessLost, torchrun_rank
 from tarbox.training.hardware import Hardware, numerics, threads
 from tarbox.training.settings import Settings, resolve
@@ -75,7 +76,7 @@ class Member:
         with torch.device("meta"):
             module = Complex(config, self.shards.local_sizes)
         self.module = module.to_empty(device=group.device)
-        self.optimizer = build_optimizer(settings.optimizer, self.module, self.hardware)
+        self.optimizer = cast(Adagrad, build_optimizer(settings.optimizer, self.module, self.hardware))
         self.tables = ShardTables(group, self.shards, WholeTables.of(self.module, self.optimizer))
         self._objective = Objective.of(settings.objective, [own.task for own in sources], group.device)
         self.round_steps = steps_of_round(settings, sources, group.size, len(rounds))
@@ -182,13 +183,19 @@ class Member:
         self.losses_T.add_(tasks_T)
 
     def _agree(self, tasks_T: Tensor) -> Tensor:
-        """The mean gradient of relations, and the mean losses, of all processes."""
+        """The mean gradient of relations, and the mean losses, of all processes: they are there when the optimizer has
+        come to the relations. What is on its way is waited for after the nodes, which are this process's alone."""
         gradient = self.module.relations.grad
         assert gradient is not None
         together = torch.cat([gradient.flatten(), tasks_T.to(gradient.dtype)])
-        self.group.add_up(together)
-        together /= self.group.size
-        gradient.copy_(together[: gradient.numel()].view_as(gradient))
+        wait = self.group.add_up(together)
+
+        def receive() -> None:
+            wait()
+            together.div_(self.group.size)
+            gradient.copy_(together[: gradient.numel()].view_as(gradient))
+
+        self.optimizer.awaited[self.module.relations] = receive
         return together[gradient.numel() :]
 
     def _reseed(self, what: str) -> None:
