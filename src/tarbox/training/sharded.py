@@ -37,6 +37,7 @@ from tarbox.models.registry import find_model
 from tarbox.training.adagrad import Adagrad
 from tarbox.training.group import ProcessGroup, ProcessLost, torchrun_rank
 from tarbox.training.hardware import Hardware, numerics, threads
+from tarbox.training.memory import kept
 from tarbox.training.settings import Settings, resolve
 from tarbox.training.shard_tables import ShardTables, WholeTables
 from tarbox.training.sharding import NodeShards, Rounds
@@ -288,7 +289,7 @@ def follow(group: ProcessGroup) -> None:
     while group.hear()[0] == LeaderOrder.FIT:
         about, tensors = group.spread()
         member = Member.join(group, about, tensors)
-        with numerics(member.hardware), threads(member.hardware, about["operations"]):
+        with numerics(member.hardware), threads(member.hardware, about["operations"]), kept():
             while (order := group.hear())[0] != LeaderOrder.RELEASE:
                 member.obey(*order)
 
