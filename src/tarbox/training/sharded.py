@@ -308,6 +308,6 @@ def check_processes(settings: Settings) -> None:
 
 
 def steps_of_round(settings: Settings, sources: Sequence[SampleSource], processes: int, rounds: int) -> int:
-    """So that a process has a batch of one process, divided by the root of their number (ADR 55)."""
+    """So that each process has a batch of one (ADR 55)."""
     steps = steps_of(sum(map(len, sources)), settings.batches)
-    return max(1, round(steps / (math.sqrt(processes) * rounds)))
+    return max(1, round(steps / (processes * rounds)))
