@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, final
@@ -53,16 +53,24 @@ class ProcessGroup:
     device: torch.device
     store: Store
     children: Sequence[SpawnProcess] = ()
+    told: list[tuple[Any, Tensor]] = field(default_factory=list)
+    """An order that is on its way."""
 
     @classmethod
     def alone(cls, device: torch.device) -> ProcessGroup:
         return cls(0, 1, device, HashStore())
 
-    def tell(self, *order: float) -> None:
-        """The leader's next order, to all."""
+    def tell(self, *order: float, wait: bool = True) -> None:
+        """The leader's next order, to all. Unless it waits, it goes on before they have heard."""
         numbers = torch.zeros(_LENGTH, dtype=torch.float64)
         numbers[: len(order)] = torch.tensor(order, dtype=torch.float64)
-        self.broadcast(numbers)
+        if self.size > 1:
+            with self._watched():
+                while self.told:
+                    self.told.pop()[0].wait()
+                self.told.append((dist.broadcast(numbers, 0, async_op=True), numbers))
+                if wait:
+                    self.told.pop()[0].wait()
 
     def hear(self) -> list[float]:
         numbers = torch.zeros(_LENGTH, dtype=torch.float64)

@@ -266,7 +266,7 @@ class ShardedEngine:
 
     def _order(self, order: LeaderOrder, *numbers: float) -> None:
         assert self.member is not None
-        self._group.tell(order, *numbers)
+        self._group.tell(order, *numbers, wait=order is not LeaderOrder.STEP)
         self.member.obey(order, *numbers)
 
     def _gather(self) -> Member:
