@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import quick_learning
+import torch
 from quick_learning import few_steps, quick_settings
 from uncertain import Maker
 
@@ -20,7 +22,7 @@ from tarbox.execution.rows import encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
-from tarbox.models.credo.learning import PLAN
+from tarbox.models.credo.learning import PLAN, counted_ahead
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.saved import open_run, sizes_of
 from tarbox.query.render import render
@@ -255,3 +257,35 @@ def test_known_answers_of_a_run_are_exactly_those_of_its_store(seed: int, tmp_pa
             predicted = [item for item in getattr(found, level) if item.status == "predicted"]
             assert not {item.iri for item in predicted} & set(known)
             assert all(0.1 <= item.degree <= 1 for item in predicted)
+
+
+def test_beside_a_gpu_a_processor_counts_ahead_in_order() -> None:
+    done, asked = list[int](), threading.Event()
+    with counted_ahead(torch.device("cuda")) as ahead:
+        second = ahead(lambda: (asked.wait(10), done.append(2), threading.get_ident())[2])
+        failing = ahead(lambda: 1 // 0)
+        assert done == []  # nobody waits for it
+        asked.set()
+        assert second() != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            failing()
+
+
+def test_whoever_stops_does_not_wait_for_what_was_counted_ahead() -> None:
+    asked, begun, done = threading.Event(), threading.Event(), list[int]()
+    with counted_ahead(torch.device("cuda")) as ahead:
+        under_way = ahead(lambda: (begun.set(), asked.wait(10)))
+        ahead(lambda: done.append(1))
+        assert begun.wait(10)
+    asked.set()
+    under_way()
+    assert done == []
+
+
+def test_without_a_gpu_nothing_is_counted_ahead() -> None:
+    done = list[int]()
+    with counted_ahead(torch.device("cpu")) as ahead:
+        work = ahead(lambda: done.append(1))
+        assert done == []
+        work()
+    assert done == [1]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
+from tarbox.kb.rows import Rows
 from tarbox.kb.splits import hold_out
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
@@ -45,6 +48,15 @@ PLAN: Final = {
 """The parts of training, with the share of the time that each takes."""
 
 
+@final
+class Counted(NamedTuple):
+    """What needs facts alone, to be asked for: the evidence of the kept facts, that of all, predicted subsumptions."""
+
+    kept: Callable[[], Evidence]
+    every: Callable[[], Evidence]
+    subsumptions: Callable[[], Rows | None]
+
+
 def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mapping[str, Tensor]:
     """The arrays of the model.
 
@@ -53,12 +65,35 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     """
     home = _home(config, data.facts, context)
     context.plan(PLAN)
-    parts = iter(PLAN)
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
+    with counted_ahead(context.device) as ahead:
+        kept = ahead(lambda: Evidence.of(facts.kept))
+        subsumptions = ahead(lambda: _subsumptions(data, config, context.seed))
+        counted = Counted(kept, ahead(lambda: Evidence.of(data.facts)), subsumptions)
+        found = _learn(config, facts, context, home, counted)
+    return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
+
+
+@contextmanager
+def counted_ahead(device: torch.device) -> Iterator[Callable[[Callable[[], Any]], Callable[[], Any]]]:
+    """Makes of work something to ask for once. While a GPU trains, a processor works ahead; without one, work is done
+    when it is asked for."""
+    if device.type == "cpu":
+        yield lambda work: work
+        return
+    pool = ThreadPoolExecutor(1)
+    try:
+        yield lambda work: pool.submit(work).result
+    finally:  # whoever stops does not wait for what nobody asks for
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _learn(config: CredoConfig, facts: HeldOut, context: RunContext, home: torch.device, counted: Counted) -> Credo:
+    parts = iter(PLAN)
     further = max(1, round(config.continued * context.epochs))
-    kept, everything = (_sources(part, config, context) for part in (facts.kept, data.facts))
+    kept, everything = (_sources(part, config, context) for part in (facts.kept, facts.whole))
     with home:  # its first values are drawn there
-        predictor = build_predictor(config, sizes_of(data.facts))
+        predictor = build_predictor(config, sizes_of(facts.whole))
     context.begin(next(parts))
     first = max(1, context.epochs - further)
     turn = first / (first + further)
@@ -67,8 +102,8 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     blind = copy.deepcopy(predictor)
     context.fit(blind, kept(), Stage("blind", further, predictor, (turn, 1.0)))
     context.begin(next(parts))
-    calibration, probabilities = fit_calibration(blind.eval(), Evidence.of(facts.kept), facts, context.seed)
-    mrr = mean_reciprocal_rank(blind, data.facts, draw(facts.lost(), MEASURED, context.seed))
+    calibration, probabilities = fit_calibration(blind.eval(), counted.kept(), facts, context.seed)
+    mrr = mean_reciprocal_rank(blind, facts.whole, draw(facts.lost(), MEASURED, context.seed))
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)
@@ -78,18 +113,22 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     context.begin(next(parts))
     context.fit(predictor, everything(), Stage("all", further, span=(turn, 1.0)))
     context.begin(next(parts))
-    evidence = Evidence.of(data.facts)
+    evidence = counted.every()
     predicted = calibration.predict(predictor.eval(), evidence)
     told = mrr, np.zeros(evidence.sizes.entities, np.bool_)
     context.save(PREDICTOR, FittedPredictor.of(predictor, calibration, evidence, predicted.totals, told).arrays)
-    probabilities = FactProbabilities.of(data.facts, evidence.sizes, predicted.links, predicted.typings)
-    index = Index.of(data.facts)
+    probabilities = FactProbabilities.of(facts.whole, evidence.sizes, predicted.links, predicted.typings)
+    index = Index.of(facts.whole)
     found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking)
     context.begin(next(parts))
-    if found.index.concepts:
-        given = data.facts, data.axioms()
-        found = replace(found, subsumptions=predict_subsumptions(*given, config.held_out, context.seed, context.device))
-    return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
+    return replace(found, subsumptions=counted.subsumptions())
+
+
+def _subsumptions(data: TrainingData, config: CredoConfig, seed: int) -> Rows | None:
+    """By a processor: what a GPU records does not bear another's work beside it."""
+    if not len(data.facts.vocabulary.concepts):
+        return None
+    return predict_subsumptions(data.facts, data.axioms(), config.held_out, seed, torch.device("cpu"))
 
 
 def _home(config: CredoConfig, facts: Facts, context: RunContext) -> torch.device:

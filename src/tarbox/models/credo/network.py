@@ -231,7 +231,7 @@ def _build(width: int, units: int, share: float, seed: int) -> torch.nn.Sequenti
     from torch import nn
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # a GPU's, too, would be torch.manual_seed
         last = nn.Linear(units or width, 1)
         first = [nn.Linear(width, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()] if units else []
     held = min(max(share, 1e-6), 1 - 1e-6)
