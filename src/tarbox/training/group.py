@@ -72,10 +72,18 @@ class ProcessGroup:
                 if wait:
                     self.told.pop()[0].wait()
 
-    def hear(self) -> list[float]:
+    def listen(self) -> Callable[[], list[float]]:
+        """Begin to receive the leader's next order; calling what this gives waits for it."""
         numbers = torch.zeros(_LENGTH, dtype=torch.float64)
-        self.broadcast(numbers)
-        return [float(number) for number in numbers]
+        with self._watched():
+            work = dist.broadcast(numbers, 0, async_op=True)
+
+        def hear() -> list[float]:
+            with self._watched():
+                work.wait()
+            return numbers.tolist()
+
+        return hear
 
     def broadcast(self, tensor: Tensor) -> None:
         """What the leader has is then with all."""
