@@ -3,6 +3,7 @@
     PYTHONPATH=src python3 benchmarks/growth.py --axis facts                              # 0.1 to 10 million, a GPU
     PYTHONPATH=src python3 benchmarks/growth.py --axis concepts --sizes 100,1000,10000 --facts 100000 --device cpu
     PYTHONPATH=src python3 benchmarks/growth.py --axis entities --answer                  # and how fast it answers
+    PYTHONPATH=src python3 benchmarks/growth.py --store scratch/kb-biomed --epochs 15     # a store, of one size
 
 The knowledge base is generated. Entities are of 20 kinds, and of 16 groups within a kind; each of 100 relations leads
 from one kind to another, mostly to the group that it leads the head's group to: that is what can be learnt. Degrees
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 
 from tarbox.core.ids import Role
 from tarbox.kb.facts import NO_SPLIT, Facts
+from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.kb.writing import write_store
 
@@ -193,24 +195,20 @@ def work(options: argparse.Namespace) -> None:
     from tarbox.training.session import Listeners, start
     from tarbox.training.settings import read_assignments, read_recipe, resolve
 
-    size = Size(**json.loads(options.worker))
     given = [f"stopping.epochs={options.epochs}", f"hardware.device={options.device}", *options.set]
     settings = resolve([read_recipe("credo"), read_assignments(given, "credo")], "credo")
     with tempfile.TemporaryDirectory() as scratch:
-        store, run = Path(scratch) / "kb", Path(scratch) / "run"
+        store, run = options.store or Path(scratch) / "kb", Path(scratch) / "run"
         began = time.monotonic()
-        facts = generate(size)
-        counts = facts.counts()
-        write_store(store, facts)
-        del facts
+        if options.store is None:
+            write_store(store, generate(Size(**json.loads(options.worker))))
         generated = time.monotonic() - began
         forget_peak()
         meter = Meter(options.device != "cpu" and torch.cuda.is_available())
         start(store, run, settings, Listeners([meter]))
         meter.close()
         found = {
-            "size": asdict(size),
-            "counts": counts,
+            "counts": open_store(store).facts.counts(),
             "seconds to generate": generated,
             "parts": meter.parts,
             "bytes": (run / "model.safetensors").stat().st_size,
@@ -293,6 +291,7 @@ def show(axis: str, results: Sequence[dict[str, Any]], figures: Callable[[dict[s
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, help="instead of what is generated")
     parser.add_argument("--axis", choices=tuple(AXES), default="facts")
     parser.add_argument("--sizes", type=lambda text: [int(float(part)) for part in text.split(",")], help="of the axis")
     for name, value in asdict(Size()).items():
@@ -306,10 +305,11 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_worker(options: argparse.Namespace, size: Size) -> dict[str, Any] | None:
-    """What `work` finds of a size, in a process of its own; None where that fails."""
+def run_worker(options: argparse.Namespace, size: Size, store: Path | None = None) -> dict[str, Any] | None:
+    """What `work` finds of a size, or of a store, in a process of its own; None where that fails."""
     command = [sys.executable, __file__, "--worker", json.dumps(asdict(size)), "--device", options.device]
     command += ["--epochs", str(options.epochs), *(f"--set={text}" for text in options.set)]
+    command += [] if store is None else ["--store", str(store)]
     done = subprocess.run([*command, *["--answer"] * options.answer], stdout=subprocess.PIPE, text=True, check=False)
     found: dict[str, Any] | None = None if done.returncode else json.loads(done.stdout.strip().splitlines()[-1])
     return found
@@ -326,8 +326,8 @@ def main() -> None:
     fixed = Size(options.facts, options.entities, options.concepts)
     run_worker(options, TINY)  # numba compiles once for a machine, which is no part of any size
     results: list[dict[str, Any]] = []
-    for value in options.sizes or AXES[options.axis]:
-        found = run_worker(options, replace(fixed, **{options.axis: value}))
+    for value in [getattr(fixed, options.axis)] if options.store else options.sizes or AXES[options.axis]:
+        found = run_worker(options, replace(fixed, **{options.axis: value}), options.store)
         if found is None:
             print(f"{options.axis} {value:,} failed", flush=True)
             break
