@@ -333,7 +333,7 @@ def main() -> None:
             break
         results.append(found)
         parts = (f"{name} {part['seconds']:.1f} s, {part['GB']:.2f} GB" for name, part in found["parts"].items())
-        print(f"{options.axis} {value:,}: {'; '.join(parts)}", flush=True)
+        print(f"{options.store or f'{options.axis} {value:,}'}: {'; '.join(parts)}", flush=True)
         if out := os.environ.get("OUT"):
             (Path(out) / "growth.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.answer and results:
