@@ -27,14 +27,7 @@ from tarbox.service.degrees import COUNTED
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.notebook_views import support_view
 from tarbox.service.proofs import FactLookup, Traced, contains, trace
-from tarbox.service.witnesses import (
-    AbsenceStep,
-    AssertionStep,
-    Step,
-    SubsumptionStep,
-    TypingStep,
-    Walk,
-)
+from tarbox.service.witnesses import AbsenceStep, AssertionStep, Step, SubsumptionStep, TypingStep, Walk
 
 SHOWN: Final = 5
 
