@@ -10,8 +10,10 @@ TESTS ?=
 demo: $(VENV)/.demo
 	@$(BIN)/tarbox demo
 
+# Three at a time on two processors: many a test waits for a server, a browser or a notebook. Each has one thread, since
+# threads that wait for each other take turns with all the rest.
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 biomed: $(VENV)/.biomed
 	@$(BIN)/python -m pytest -m biomed tests/kb

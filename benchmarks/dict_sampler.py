@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, final
 
-from tarbox.execution.interpreter import SixNodes, evaluate
+from tarbox.execution.interpreter import Algebra, evaluate
 from tarbox.execution.program import CONCEPT, ENTITY, EXISTS, NOT, TYPING, Program, compile_shape
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
@@ -95,7 +95,7 @@ class Others(set[int]):
 
 @final
 @dataclass(frozen=True, slots=True)
-class SetAlgebra(SixNodes):
+class SetAlgebra(Algebra[Members]):
     """Answers on one graph; the placeholders of a shape stand for the numbers in `ids`."""
 
     graph: DictGraph
@@ -137,7 +137,7 @@ class SetAlgebra(SixNodes):
 
 @final
 @dataclass(frozen=True, slots=True)
-class CostAlgebra(SixNodes):
+class CostAlgebra(Algebra[Costs | Others]):
     """Answers on the larger graph with the fewest held-out facts that a proof of each needs."""
 
     graph: DictGraph

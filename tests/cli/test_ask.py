@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from command import tarbox
+
 NS = "https://tarbox.example/academia#"
 COMMAND = (sys.executable, "-m", "tarbox")
 
@@ -17,7 +19,7 @@ COMMAND = (sys.executable, "-m", "tarbox")
 @pytest.fixture(scope="module")
 def academia(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ask") / "academia"
-    subprocess.run([*COMMAND, "kb", "build", "--preset", "academia", "-o", folder], check=True, capture_output=True)
+    assert tarbox("kb", "build", "--preset", "academia", "-o", folder).returncode == 0
     return folder
 
 
@@ -61,20 +63,19 @@ def test_a_list_may_begin_with_a_byte_order_mark(academia: Path, tmp_path: Path,
 
 def test_sparql_names_that_nothing_has(academia: Path, tmp_path: Path) -> None:
     wrong, right = (f"SELECT ?x {{ ?x a <{NS}{name}> }}" for name in ("Persn", "Person"))
-    asked = ask(academia, "--sparql", wrong)
+    asked = tarbox("ask", academia, "--sparql", wrong, "-k", 1, "--tsv")
     assert asked.returncode == 1
     assert asked.stderr == f"tarbox: no concept '{NS}Persn' in academia. Did you mean 'Person'?\n"
     (tmp_path / "queries.rq").write_text(f"{wrong}\n{right}\n")
-    listed = ask(academia, "--sparql", "--file", tmp_path / "queries.rq")
+    listed = tarbox("ask", academia, "--sparql", "--file", tmp_path / "queries.rq", "-k", 1, "--tsv")
     assert listed.returncode == 3
     assert listed.stderr.startswith(f"{tmp_path}/queries.rq:1: no concept")
     assert right in listed.stdout
 
 
 def test_everything_is_explained_as_it_is_asked(academia: Path) -> None:
-    asked = subprocess.run(
-        [*COMMAND, "ask", academia, "worksAt some owl:Thing", "--explain"], capture_output=True, text=True, check=True
-    )
+    asked = tarbox("ask", academia, "worksAt some owl:Thing", "--explain")
+    assert asked.returncode == 0
     assert "worksAt some owl:Thing" in asked.stdout
     assert "vocabulary#" not in asked.stdout
 
@@ -86,9 +87,7 @@ def test_any_sparql_is_answered_by_a_store(academia: Path, tmp_path: Path) -> No
     """What is no tree, as SPARQL results; a file may have both kinds."""
 
     def put(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, "ask", academia, "--sparql", *arguments], capture_output=True, text=True, check=False
-        )
+        return tarbox("ask", academia, "--sparql", *arguments)
 
     lines = put(CYCLE).stdout.splitlines()
     assert lines[:2] == ["?x\t?y", f"<{NS}Cohere>\t<{NS}RetrievalAugmentedGeneration>"]

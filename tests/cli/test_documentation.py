@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from command import tarbox
 
 ROOT = Path(__file__).parents[2]
 README, PRESETS = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/presets.md"))
@@ -28,15 +27,11 @@ def run(folder: Path, command: str, width: int = 100) -> str:
     """What a command prints, without the spaces at the ends of lines."""
     program, *arguments = shlex.split(command)
     assert program == "tarbox"
-    done = subprocess.run(
-        [sys.executable, "-m", "tarbox", *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=120,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": str(width), "PYTHONUTF8": "1"},
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", str(width))
+        done = tarbox(*arguments)
+    assert done.returncode == 0, done.stderr
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
+from tarbox.kb.presets import PRESETS
 from tarbox.kb.sources import find_sources
 from tarbox.kb.store import Store
 
@@ -38,3 +39,10 @@ def build_turtle(tmp_path: Path) -> BuildTurtle:
 @pytest.fixture
 def toy() -> Path:
     return Path(__file__).parent / "toy"
+
+
+@pytest.fixture(scope="session")
+def biomed(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The preset `biomed` from the real files, for all tests with the mark `biomed`."""
+    preset = PRESETS["biomed"]
+    return build(preset.sources(None), tmp_path_factory.mktemp("biomed") / "kb", BuildOptions(preset.interpretation))

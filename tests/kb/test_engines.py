@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from command import tarbox
 from spark_server import spark_server
 from tarbox.core.errors import EngineFailed
 from tarbox.kb.build import BuildOptions, Progress, build, staged
@@ -272,14 +273,16 @@ def test_a_block_that_arrives_twice_is_noticed(tmp_path: Path, remote: str, monk
 
 
 def test_an_address_and_its_engine_are_given_together(tmp_path: Path, remote: str) -> None:
-    command = [sys.executable, "-m", "tarbox", "kb", "build", str(write(tmp_path, LINES)), "-o", str(tmp_path / "kb")]
+    command = ["kb", "build", str(write(tmp_path, LINES)), "-o", str(tmp_path / "kb")]
     for given in (["--engine", "spark"], ["--remote", remote]):
-        result = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
+        result = tarbox(*command, *given)
         assert (result.returncode, result.stderr.count("\n")) == (1, 1)
         assert "--engine spark and its address" in result.stderr
     assert not (tmp_path / "kb").exists()
     given = ["--engine", "spark", "--remote", remote, "--infer", "none"]
-    result = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-m", "tarbox", *command, *given], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 3  # lines were rejected
     assert [line.rpartition(":")[0].rpartition(":")[2] for line in result.stderr.splitlines()] == ["2", "3"]
     assert len(open_store(tmp_path / "kb").facts.heads) == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -135,6 +134,23 @@ def test_an_error_while_writing_keeps_the_old_store(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["kb"]
 
 
+BUILDING = """
+import os, signal, sys, time, duckdb, pyarrow.compute
+from tarbox.kb.build import BuildOptions, build
+from tarbox.kb.sources import find_sources
+
+for line in sys.stdin:  # a process for each; Python is started once for all of them
+    source, _, moment = line.rpartition(" ")
+    if not (child := os.fork()):
+        build(find_sources([source])[0], sys.argv[1], BuildOptions())
+        os._exit(0)
+    if float(moment) >= 0:
+        time.sleep(float(moment))
+        os.kill(child, signal.SIGKILL)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     """SIGKILL at random points of a build that replaces a store: afterwards it is the old one or the new one."""
     sources = []
@@ -142,24 +158,32 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         file = tmp_path / f"{number}.nt"
         file.write_text("".join(f"<http://e/{i}> <http://e/p> <http://e/{(i * 7) % size}> .\n" for i in range(size)))
         sources.append(file)
-    command = [sys.executable, "-m", "tarbox", "kb", "build", "-o", str(tmp_path / "kb")]
-    subprocess.run([*command, str(sources[0])], check=True, capture_output=True)
-    hashes = {open_store(tmp_path / "kb").manifest["content_hash"]}
-    started = time.monotonic()
-    subprocess.run([*command, str(sources[1])], check=True, capture_output=True)
-    lasts = time.monotonic() - started
-    hashes.add(open_store(tmp_path / "kb").manifest["content_hash"])
-    assert len(hashes) == 2
-    chance = random.Random(11)
-    killed = 0
-    for attempt in range(16):
-        process = subprocess.Popen([*command, str(sources[attempt % 2])], stdout=-3, stderr=-3)
-        time.sleep(chance.uniform(0.4, 1.0) * lasts)
-        os.kill(process.pid, signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
-        assert open_store(tmp_path / "kb").manifest["content_hash"] in hashes
-    assert killed >= 4
-    subprocess.run([*command, str(sources[0])], check=True, capture_output=True)
+    command = [sys.executable, "-c", BUILDING, str(tmp_path / "kb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as builder:
+        assert builder.stdin is not None
+        assert builder.stdout is not None
+        told = builder.stdout
+
+        def build(source: Path, moment: float = -1) -> int:
+            """The exit code of a build, which is killed after so many seconds, if they are."""
+            print(source, moment, file=builder.stdin)
+            return int(told.readline())
+
+        hashes = set()
+        for source in sources:
+            started = time.monotonic()
+            assert build(source) == 0
+            lasts = time.monotonic() - started
+            hashes.add(open_store(tmp_path / "kb").manifest["content_hash"])
+        assert len(hashes) == 2
+        chance = random.Random(11)
+        killed = 0
+        for attempt in range(16):
+            killed += build(sources[attempt % 2], chance.uniform(0.0, 1.0) * lasts) == -signal.SIGKILL
+            assert open_store(tmp_path / "kb").manifest["content_hash"] in hashes
+        assert killed >= 4
+        assert build(sources[0]) == 0
+        builder.stdin.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.nt", "1.nt", "kb"]  # what was left behind is gone
 
 

@@ -11,12 +11,12 @@ from entity_models import SHAPES
 
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.execution.interpreter import SixNodes, evaluate
+from tarbox.execution.interpreter import Algebra, evaluate
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models import qto
+from tarbox.models import link_model
 from tarbox.models.qto import Qto, QtoConfig
 from tarbox.query.algebra import slots
 from tarbox.query.templates import template
@@ -93,7 +93,7 @@ class Matrices:
 
 
 @dataclass(frozen=True)
-class SlowAlgebra(SixNodes):
+class SlowAlgebra(Algebra[np.ndarray]):
     """One query at a time: a fuzzy set [E]."""
 
     matrices: Matrices
@@ -123,7 +123,7 @@ class SlowAlgebra(SixNodes):
 @pytest.mark.parametrize("block", [1 << 26, 40])
 def test_every_query_against_whole_matrices(model: Qto, name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At both levels, and however few rows are made at a time."""
-    monkeypatch.setattr(qto, "_SCORES_AT_A_TIME", block)
+    monkeypatch.setattr(link_model, "_SCORES_AT_A_TIME", block)
     shape = {**SHAPES, **MORE_SHAPES}[name]
     limits = {"entity": ENTITIES, "concept": CONCEPTS, "relation": 2 * RELATIONS}
     ids = np.random.default_rng(3).integers(

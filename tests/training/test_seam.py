@@ -85,50 +85,78 @@ def test_a_model_of_parts_is_trained_validated_and_asked(bench: Path, tmp_path: 
     assert (again.reason, again.best, told) == (state.reason, state.best, [])
 
 
+@pytest.fixture(scope="module")
+def whole(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbs."""
+    run = tmp_path_factory.mktemp("parts") / "whole"
+    start(bench, run, parted())
+    return run
+
+
 @pytest.mark.parametrize(("kind", "count", "again"), [(EpochEnded, 1, ["first", "second"]), (PartBegan, 3, [])])
 def test_a_killed_run_goes_on_in_the_part_it_was_in(
-    bench: Path, tmp_path: Path, kind: type[Event], count: int, again: list[str]
+    bench: Path, whole: Path, tmp_path: Path, kind: type[Event], count: int, again: list[str]
 ) -> None:
-    start(bench, tmp_path / "whole", parted())
     with pytest.raises(TrainingInterrupted, match=r"interrupted in .*; to continue, run `tarbox train --resume -o"):
         start(bench, tmp_path / "cut", parted(), Listeners([StopAt(kind, count)]))
     assert (tmp_path / "cut" / "parts").exists()
     heard: list[Event] = []
     resume(tmp_path / "cut", {}, Listeners([heard.append]))
     assert [event.part for event in heard if isinstance(event, Started)] == again
-    whole, cut = (read_tensors(tmp_path / name / "model.safetensors")[0] for name in ("whole", "cut"))
-    assert torch.equal(whole["sums"], cut["sums"])
-    lines = [[(line.get("part"), line["epoch"]) for line in read_metrics(tmp_path / n)] for n in ("whole", "cut")]
+    tensors = [read_tensors(run / "model.safetensors")[0] for run in (whole, tmp_path / "cut")]
+    assert torch.equal(tensors[0]["sums"], tensors[1]["sums"])
+    lines = [[(line.get("part"), line["epoch"]) for line in read_metrics(run)] for run in (whole, tmp_path / "cut")]
     assert lines[0] == lines[1]
 
 
-@pytest.mark.parametrize(("event", "count"), [("EpochEnded", 3), ("PartBegan", 3), ("Validated", 1), ("Finished", 1)])
-def test_a_process_that_dies_loses_no_finished_part(bench: Path, tmp_path: Path, event: str, count: int) -> None:
+DEATHS = {"EpochEnded": 3, "PartBegan": 3, "Validated": 1, "Finished": 1}
+"""The event at which a process dies, told for the n-th time."""
+DYING = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from tarbox.training.session import Listeners, start
+from tarbox.training.settings import read_file, resolve
+import parted_model, torch._dynamo  # what a first step would import
+
+def dying(event, count):
+    left = [count]
+    def stop(told):
+        left[0] -= type(told).__name__ == event
+        if not left[0]: os.kill(os.getpid(), signal.SIGKILL)
+    return stop
+
+for death in sys.argv[4:]:  # a process for each; Python is started once for all of them
+    event, count, run = death.split(":", 2)
+    if not (child := os.fork()):
+        start(sys.argv[2], run, resolve([read_file(sys.argv[3])]), Listeners([dying(event, int(count))]))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def dead(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs whose processes have died, by the event at which they did."""
+    folder = tmp_path_factory.mktemp("dead")
+    (folder / "settings.toml").write_text(parted().toml())
+    runs = {event: folder / event for event in DEATHS}
+    deaths = [f"{event}:{count}:{runs[event]}" for event, count in DEATHS.items()]
+    command = [sys.executable, "-c", DYING, str(Path(__file__).parent), str(bench), str(folder / "settings.toml")]
+    done = subprocess.run([*command, *deaths], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(-signal.SIGKILL)] * len(DEATHS), done.stderr
+    return runs
+
+
+@pytest.mark.parametrize("event", DEATHS)
+def test_a_process_that_dies_loses_no_finished_part(whole: Path, dead: dict[str, Path], event: str) -> None:
     """Killed where nothing can be written any more; after the last event the parts are still to be removed."""
-    script = (
-        "import os, signal, sys\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from tarbox.training.session import Listeners, start\n"
-        "from tarbox.training.settings import read_file, resolve\n"
-        "left = [int(sys.argv[4])]\n"
-        "def stop(event):\n"
-        "    left[0] -= type(event).__name__ == sys.argv[3]\n"
-        "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "start(sys.argv[1], sys.argv[2], resolve([read_file(sys.argv[5])]), Listeners([stop]))\n"
-    )
-    start(bench, tmp_path / "whole", parted())
-    config = tmp_path / "settings.toml"
-    config.write_text(parted().toml())
-    given = [str(bench), str(tmp_path / "cut"), event, str(count), str(config)]
-    assert subprocess.run([sys.executable, "-c", script, *given], check=False).returncode == -signal.SIGKILL
     heard: list[Event] = []
-    resume(tmp_path / "cut", {}, Listeners([heard.append]))
+    resume(cut := dead[event], {}, Listeners([heard.append]))
     again = [event.part for event in heard if isinstance(event, Started)]
     assert again == (["second"] if event == "EpochEnded" else [])
-    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut")]
-    assert files[0] == files[1]
-    assert not (tmp_path / "cut" / "parts").exists()
-    assert [line["event"] for line in read_metrics(tmp_path / "cut")].count("end") == 1
+    assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert not (cut / "parts").exists()
+    assert [line["event"] for line in read_metrics(cut)].count("end") == 1
 
 
 def test_what_the_optimizer_knows_goes_on_in_the_next_stage(bench: Path, tmp_path: Path) -> None:

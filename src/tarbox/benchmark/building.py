@@ -19,7 +19,6 @@ from tarbox.benchmark.tables import Lists, QueryTable, render_shape
 from tarbox.core.errors import BenchmarkError
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
-from tarbox.kb.arrays import Ids
 from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.store import Manifest, Store
 
@@ -63,7 +62,7 @@ def build_benchmark(
     details: dict[str, Any] = {
         "protocol": options.protocol.value,
         "options": options.describe(),
-        "templates": _templates(options),
+        "templates": {name: render_shape(shape) for name, shape in options.shapes.items()},
         "facts": {part: stage.facts.counts() for part, stage in split.stages.items()},
         "shortfalls": list(shortfalls),
     }
@@ -92,10 +91,6 @@ def training_table(facts: Facts, options: BenchmarkOptions) -> QueryTable:
     return table_of(sample_all({"train": SamplingGraph(index, False, never)}, options))
 
 
-def _templates(options: BenchmarkOptions) -> dict[str, str]:
-    return {name: render_shape(shape) for name, shape in options.shapes.items()}
-
-
 def table_of(sampled: Sequence[SampledQueries]) -> QueryTable:
     """The query table of one part: by template, then level; ids such as ``2p-entity-0``."""
     return QueryTable.concatenate(_level_table(queries, level) for queries in sampled for level in LEVELS)
@@ -103,14 +98,13 @@ def table_of(sampled: Sequence[SampledQueries]) -> QueryTable:
 
 def _level_table(queries: SampledQueries, level: Level) -> QueryTable:
     asked = queries.levels[level]
-    size = len(asked.rows)
-    template = queries.task.template
+    size, ids, template = len(asked.rows), queries.ids[asked.rows], queries.task.template
     columns: dict[str, Any] = {
         "id": [f"{template}-{level.value}-{number}" for number in range(size)],
         "template": [template] * size,
         "level": [level.value] * size,
         "shape": [render_shape(queries.task.shape)] * size,
-        "slots": _table_rows(queries.ids[asked.rows]),
+        "slots": Lists(np.arange(size + 1, dtype=np.int64) * ids.shape[1], ids.ravel()),
         "target": asked.targets,
         "known": asked.known,
     }
@@ -119,7 +113,3 @@ def _level_table(queries: SampledQueries, level: Level) -> QueryTable:
         if len(asked.missing.values) == len(asked.targets.values):
             columns["missing"] = asked.missing
     return QueryTable.of(columns)
-
-
-def _table_rows(ids: Ids) -> Lists:
-    return Lists(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.ravel())

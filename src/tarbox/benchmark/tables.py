@@ -130,12 +130,7 @@ class Batch:
         for start in range(0, len(self), size):
             part = np.arange(start, min(start + size, len(self)))
             yield Batch(
-                self.level,
-                self.shape,
-                self.rows[part],
-                self.ids[part],
-                self.targets.take(part),
-                self.known.take(part),
+                self.level, self.shape, self.rows[part], self.ids[part], self.targets.take(part), self.known.take(part)
             )
 
 

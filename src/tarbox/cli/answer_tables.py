@@ -109,14 +109,10 @@ class Printer:
             expected = any(answer.expected_count is not None for answer in answers.concepts)
             columns += tuple(name for name in _TEST_FIELDS if expected or not name.startswith("expected"))
         if not self.printed:
-            self.show_head(columns)
+            print("\t".join(columns))
         for row in answers.to_arrow().to_pylist():
             cells = {"query": answers.query, **row}
             print("\t".join(_cell(cells[column]) for column in columns))
-
-    def show_head(self, columns: Sequence[str] = TSV_COLUMNS) -> None:
-        """The first line of a table with tabs."""
-        print("\t".join(columns))
 
     def _show_tables(self, answers: Answers, english: str, reasons: Reasons) -> None:
         console = Console(highlight=False)
@@ -128,7 +124,8 @@ class Printer:
                 console.print(Text(line, style="dim"))
             console.print(self._concept_table(answers))
         else:
-            console.print(_side_by_side(console, self._entity_table(answers), self._concept_table(answers)))
+            entities = self._table(Role.ENTITY, answers.entities, answers.entity_counts, _DEGREE | _STATUS)
+            console.print(_side_by_side(console, entities, self._concept_table(answers)))
         if "expressions" in answers.extra:
             console.print(_expression_table(answers.extra["expressions"]))
         if self.kb.of_classes and not self.printed:
@@ -142,9 +139,6 @@ class Printer:
             console.print(_support_tree(support))
         if self.many:
             console.print()
-
-    def _entity_table(self, answers: Answers) -> Table:
-        return self._table(Role.ENTITY, answers.entities, answers.entity_counts, _DEGREE | _STATUS)
 
     def _concept_table(self, answers: Answers) -> Table:
         """Concepts of a described set have tests instead of a degree, which is 1 for all of them."""

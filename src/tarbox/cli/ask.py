@@ -35,12 +35,7 @@ def ask(
     ] = None,
     *,
     k: Annotated[
-        int,
-        typer.Option(
-            "-k",
-            min=0,
-            help="How many answers of each kind, known and predicted ones each; 0 for all.",
-        ),
+        int, typer.Option("-k", min=0, help="How many answers of each kind, known and predicted ones each; 0 for all.")
     ] = 10,
     sparql: Annotated[bool, typer.Option("--sparql", help="The query is in SPARQL; a store answers any.")] = False,
     explain: Annotated[

@@ -56,11 +56,7 @@ class Reporter:
     """Listens to a comparison and tells a person."""
 
     def __init__(
-        self,
-        jobs: Sequence[Job],
-        line: ProgressLine,
-        at_a_time: int = 1,
-        clock: Callable[[], float] = time.monotonic,
+        self, jobs: Sequence[Job], line: ProgressLine, at_a_time: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._line, self._clock = line, clock
         missing = [job for job in jobs if not job.is_finished()]

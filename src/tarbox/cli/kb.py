@@ -60,8 +60,7 @@ def build_kb(
     literals: Annotated[Literals | None, typer.Option(help="Drop literal values, or keep them as entities.")] = None,
     language: Annotated[str, typer.Option(help="The language of labels.")] = "en",
     infer: Annotated[
-        str | None,
-        typer.Option(help="What to infer from axioms: none, rdfs or owl (the default, but for a preset)."),
+        str | None, typer.Option(help="What to infer from axioms: none, rdfs or owl (the default, but for a preset).")
     ] = None,
     complete: Annotated[
         float | None, typer.Option(min=0, help="With owl: seconds to spend on a pair of classes, beyond OWL EL.")

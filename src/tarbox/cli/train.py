@@ -22,8 +22,7 @@ DEFAULT: Final = "credo"
 
 def train(
     source: Annotated[
-        Path | None,
-        typer.Argument(metavar="KB|BENCH", help="A store, all facts of which are learnt, or a benchmark."),
+        Path | None, typer.Argument(metavar="KB|BENCH", help="A store, all facts of which are learnt, or a benchmark.")
     ] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder to write.")],

@@ -7,19 +7,7 @@ from contextlib import contextmanager
 from typing import final
 
 from tarbox.cli.progress_line import ProgressLine, duration
-from tarbox.training.events import (
-    EpochEnded,
-    Estimated,
-    Event,
-    Finished,
-    MemoryPlanned,
-    PartBegan,
-    PartProgressed,
-    Started,
-    TablesAtHome,
-    Ticked,
-    Validated,
-)
+from tarbox.training import events
 from tarbox.training.memory import in_words
 from tarbox.training.session import Listeners
 
@@ -32,44 +20,44 @@ class ProgressPrinter:
         self._line = line
         self._epochs, self._steps, self._best = 1, 1, ""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         match event:
-            case Started():
+            case events.Started():
                 self._start(event)
-            case Ticked():
+            case events.Ticked():
                 done = f"epoch {event.epoch + 1}/{self._epochs}, {100 * event.step // self._steps}%"
                 words = self._words(done, event.losses, event.samples_per_second, event.seconds_left)
                 self._line.show(words, (event.epoch + event.step / self._steps) / self._epochs)
-            case EpochEnded():
+            case events.EpochEnded():
                 done = f"epoch {event.epoch}/{self._epochs}"
                 words = self._words(done, event.losses, event.samples_per_second, event.seconds_left)
                 self._line.show(words, event.epoch / self._epochs)
-            case Validated():
+            case events.Validated():
                 if event.best:
                     self._best = f"  best MRR {100 * event.mrr:.1f} (epoch {event.epoch})"
                 levels = ", ".join(f"{level} {100 * mrr:.1f}" for level, mrr in event.levels.items())
                 self._line.say(
                     f"epoch {event.epoch}: validation MRR {levels}{'; the best so far' if event.best else ''}"
                 )
-            case PartBegan(part):
+            case events.PartBegan(part):
                 self._line.doing = part
                 self._line.say(part)
-            case PartProgressed():
+            case events.PartProgressed():
                 self._line.show(f"{event.part}: {event.done:.0%}{_rest(event.seconds_left)}", event.done)
-            case TablesAtHome():
+            case events.TablesAtHome():
                 self._line.say(
                     f"the link predictor's tables stay in the machine's memory, in {event.shards} shards, two of which "
                     f"are on {event.device} at a time; calibration and predictions are made on the processor"
                 )
-            case MemoryPlanned():
+            case events.MemoryPlanned():
                 self._line.say(f"training will take about {_memory(event)}")
-            case Estimated():
+            case events.Estimated():
                 memory = f", {_memory(event)}" if event.host_bytes else ""
                 self._line.say(f"training will take about {duration(event.seconds)} more{memory}")
-            case Finished():
+            case events.Finished():
                 self._line.say(f"done after {event.epoch} epochs and {duration(event.seconds)}: {event.reason}")
 
-    def _start(self, event: Started) -> None:
+    def _start(self, event: events.Started) -> None:
         self._epochs, self._steps, self._line.doing = event.epochs, event.steps, event.part or "training"
         again = f"again after epoch {event.epoch}, " if event.epoch else ""
         sizes = f"{event.epochs} epochs of {event.steps:,} steps of {event.samples:,} samples"
@@ -89,7 +77,7 @@ def told() -> Iterator[Listeners]:
         yield Listeners([ProgressPrinter(line)])
 
 
-def _memory(event: MemoryPlanned | Estimated) -> str:
+def _memory(event: events.MemoryPlanned | events.Estimated) -> str:
     device = f" and {in_words(event.device_bytes)} on the device" if event.device_bytes else ""
     return f"{in_words(event.host_bytes)} of memory{device}"
 

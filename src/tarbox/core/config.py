@@ -74,7 +74,8 @@ def to_toml(table: Table, prefix: str = "") -> str:
     for key, value in table.items():
         if isinstance(value, Mapping):
             name = _join(prefix, key)
-            parts.append(f"[{name}]\n{to_toml(value, name)}" if _has_scalars(value) else to_toml(value, name))
+            only_tables = value and all(isinstance(part, Mapping) for part in value.values())
+            parts.append(("" if only_tables else f"[{name}]\n") + to_toml(value, name))
     return "\n".join(part for part in parts if part)
 
 
@@ -150,10 +151,6 @@ def _literal(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)
     return json.dumps(value, ensure_ascii=False)
-
-
-def _has_scalars(table: Table) -> bool:
-    return not table or any(not isinstance(value, Mapping) for value in table.values())
 
 
 def _join(prefix: str, key: str) -> str:

@@ -61,8 +61,7 @@ def draw_reliability(calibration: Calibration, path: str | os.PathLike[str]) -> 
     figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
     overall = calibration.overall
     title = f"{calibration.model}: reliability of the {BEST} best predictions (ECE {overall.ece:.3f} over all)"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
-    save_figure(figure, path)
+    save_figure(figure, path, title)
 
 
 def _draw_diagram(panel: Axes, found: Reliability, colour: str, title: str) -> None:

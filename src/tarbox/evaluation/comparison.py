@@ -155,11 +155,7 @@ class TableRow:
             found = {metric: self.average(level, metric, templates) for metric in metrics}
             return {metric: asdict(value) for metric, value in found.items() if value is not None}
 
-        return {
-            "average": stated(own),
-            "common": stated(common),
-            "templates": {name: stated([name]) for name in own},
-        }
+        return {"average": stated(own), "common": stated(common), "templates": {name: stated([name]) for name in own}}
 
 
 def _gather(reached: Sequence[Results], level: Level, metric: str, asked: Mapping[str, int]) -> Figures:

@@ -18,8 +18,8 @@ _HATCHES: Final = ("", "////", "....")
 """Beyond as many models as there are colours, the same colours come again with a pattern."""
 
 
-def draw_comparison(comparison: Comparison, path: str | os.PathLike[str], metric: str = "mrr") -> None:
-    """Bars of means per template and their average; whiskers: the deviation over runs."""
+def draw_comparison(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+    """Bars of the mean MRR per template and their average; whiskers: the deviation over runs."""
     levels = comparison.levels()
     rows = [row for row in comparison.measured if row.figures]
     if not levels:
@@ -28,16 +28,15 @@ def draw_comparison(comparison: Comparison, path: str | os.PathLike[str], metric
     width = min(24.0, max(6.5, 1.6 + widest * max(0.55, 0.16 * len(rows))))
     figure, panels = new_figure(len(levels), (width, 2.9 * len(levels) + 0.9))
     for panel, level in zip(panels, levels, strict=True):
-        _draw_level(panel, comparison, level, metric)
+        _draw_level(panel, comparison, level)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8), frameon=False, fontsize=8.5)
     protocol = comparison.about.get("protocol", "")
-    title = f"{NAMES[metric]} per template ({protocol} protocol, {comparison.about.get('split', '')})"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
-    save_figure(figure, path)
+    title = f"{NAMES['mrr']} per template ({protocol} protocol, {comparison.about.get('split', '')})"
+    save_figure(figure, path, title)
 
 
-def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) -> None:
+def _draw_level(panel: Axes, comparison: Comparison, level: Level) -> None:
     rows = [row for row in comparison.measured if row.figures]
     templates = columns(rows, level)
     shared = common_templates(comparison.rows, level)
@@ -47,7 +46,7 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
     size = BAR_SHARE / len(rows)
     for number, row in enumerate(rows):
         shift = (number - (len(rows) - 1) / 2) * size
-        found = {name: row.average(level, metric, over) for name, over in averaged.items()}
+        found = {name: row.average(level, "mrr", over) for name, over in averaged.items()}
         cells = {name: cell for name, cell in found.items() if cell is not None}
         at = [places[name] + shift for name in cells]
         heights = [100 * cell.mean for cell in cells.values()]
@@ -57,7 +56,7 @@ def _draw_level(panel: Axes, comparison: Comparison, level: Level, metric: str) 
         if any(reach):
             panel.errorbar(at, heights, reach, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5, zorder=3)
     panel.set_xticks(list(places.values()), list(places))
-    panel.set_ylabel(f"{NAMES[metric]} x 100", color=INK)
+    panel.set_ylabel(f"{NAMES['mrr']} x 100", color=INK)
     panel.set_title(ANSWERS[level], loc="left", fontsize=9.5, color=INK)
     panel.set_ylim(bottom=0)
     panel.margins(x=0.01, y=0.1)

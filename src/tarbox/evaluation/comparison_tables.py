@@ -38,18 +38,13 @@ ANSWERS: Final = MappingProxyType({Level.CONCEPT: "TBox answers (concepts)", Lev
 
 def tabulate_comparison(comparison: Comparison) -> list[ReportTable]:
     """All tables: those of all models, then those of each model that has ablations."""
-    tables = [
-        _table(f"{ANSWERS[level]}, {NAMES[metric]}", comparison.main_rows(), level, metric)
+    ablations = {f"Ablations of {base}: ": rows for base, rows in comparison.ablations().items()}
+    return [
+        _table(f"{title}{ANSWERS[level]}, {NAMES[metric]}", rows, level, metric)
+        for title, rows in {"": comparison.main_rows(), **ablations}.items()
         for level in comparison.levels()
         for metric in SHOWN_METRICS
     ]
-    for base, rows in comparison.ablations().items():
-        tables += [
-            _table(f"Ablations of {base}: {ANSWERS[level]}, {NAMES[metric]}", rows, level, metric)
-            for level in comparison.levels()
-            for metric in SHOWN_METRICS
-        ]
-    return tables
 
 
 def notes_of(comparison: Comparison) -> list[str]:

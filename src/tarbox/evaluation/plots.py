@@ -44,8 +44,7 @@ def draw_templates(results: Results, path: str | os.PathLike[str]) -> None:
     for panel, level in zip(panels, levels, strict=True):
         _draw_level(panel, results.levels[level].overall, level)
     title = f"{results.model}: {HEADINGS['mrr']} per template ({results.protocol} protocol)"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
-    save_figure(figure, path)
+    save_figure(figure, path, title)
 
 
 def draw_degrees(histograms: Mapping[str, Histogram], path: str | os.PathLike[str]) -> None:
@@ -166,8 +165,10 @@ def check_format(path: str | os.PathLike[str]) -> None:
         raise ConfigError(f"cannot plot to {os.fspath(path)!r}: the name must end in .{', .'.join(PLOT_FORMATS)}")
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, path: str | os.PathLike[str], title: str = "") -> None:
     check_format(path)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
     try:
         figure.savefig(path, dpi=160)
     except OSError as error:

@@ -24,9 +24,7 @@ ALL: Final = "all"
 DEVIATION: Final = " ± "
 """What stands between a mean and its deviation."""
 HEADINGS: Final = MappingProxyType({"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"})
-_PART_TITLES: Final = MappingProxyType(
-    {"answers": "easy and hard answers", "missing": "answers by missing links"},
-)
+_PART_TITLES: Final = MappingProxyType({"answers": "easy and hard answers", "missing": "answers by missing links"})
 _LATEX: Final = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
 
 

@@ -7,7 +7,7 @@ arrays, instructions of a program, fuzzy sets, boxes). Nothing else in tarbox wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, TypeVar, assert_never
+from typing import Protocol, TypeVar, assert_never
 
 from tarbox.core.errors import QueryError
 from tarbox.query.algebra import (
@@ -29,25 +29,33 @@ S = TypeVar("S")
 
 
 class Algebra(Protocol[S]):
-    """What the nodes of a query mean, over sets of type `S`. Names are those of the query."""
+    """What the nodes of a query mean, over sets of type `S`. Names are those of the query.
+
+    Some nodes have no meaning in an algebra that inherits from this and says none: its model `lacks` them
+    (`tarbox.models.learning.seam.Learner`) and so is never asked, or makes others of them first.
+    """
 
     def entity(self, name: str) -> S:
         """The set {name}."""
 
     def concept(self, name: str) -> S:
         """The instances of a concept, under closure."""
+        raise QueryError(f"{name} is a concept, which has to become a node first: `tarbox.models.one_more_hop` does it")
 
     def exists(self, relation: str, direction: Direction, operand: S) -> S:
         """{x | relation(x, y), y in operand}; with `INVERSE`, {x | relation(y, x), y in operand}."""
 
-    def at_least(self, count: int, relation: str, direction: Direction, operand: S) -> S:
+    def at_least(self, count: int, relation: str, direction: Direction, operand: S) -> S:  # noqa: ARG002
         """What the relation leads to from `count` or more of a set, as `exists` does from one."""
+        raise QueryError(f"min {count} has no meaning in this model")
 
-    def has_self(self, relation: str) -> S:
+    def has_self(self, relation: str) -> S:  # noqa: ARG002
         """{x | relation(x, x)}."""
+        raise QueryError("Self has no meaning in this model")
 
-    def literals(self, wanted: DataRange) -> S:
+    def literals(self, wanted: DataRange) -> S:  # noqa: ARG002
         """The literals in a data range."""
+        raise QueryError("a data range has no meaning in this model")
 
     def intersection(self, operands: Sequence[S]) -> S:
         """What is in all of two or more sets."""
@@ -55,24 +63,9 @@ class Algebra(Protocol[S]):
     def union(self, operands: Sequence[S]) -> S:
         """What is in any of two or more sets."""
 
-    def complement(self, operand: S) -> S:
+    def complement(self, operand: S) -> S:  # noqa: ARG002
         """Every entity that is not in the set (closed world)."""
-
-
-class SixNodes:
-    """The part of an algebra that has no meaning for counts, `Self` and data ranges: its model `lacks` these nodes
-    (`tarbox.models.learning.seam.Learner`) and so is never asked."""
-
-    __slots__ = ()
-
-    def at_least(self, count: int, relation: str, direction: Direction, operand: object) -> NoReturn:  # noqa: ARG002
-        raise QueryError(f"min {count} has no meaning in this model")
-
-    def has_self(self, relation: str) -> NoReturn:  # noqa: ARG002
-        raise QueryError("Self has no meaning in this model")
-
-    def literals(self, wanted: DataRange) -> NoReturn:  # noqa: ARG002
-        raise QueryError("a data range has no meaning in this model")
+        raise QueryError("negation has no meaning in this model")
 
 
 def evaluate(query: Query, algebra: Algebra[S]) -> S:

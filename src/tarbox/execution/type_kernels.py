@@ -7,17 +7,7 @@ from numpy.typing import NDArray
 
 from tarbox.execution.compilation import compiled
 from tarbox.execution.graph import Graph
-from tarbox.execution.kernels import (
-    EARLIER,
-    FULL,
-    GraphGroups,
-    Space,
-    SpaceRow,
-    project,
-    search,
-    spread,
-    spread_group,
-)
+from tarbox.execution.kernels import EARLIER, FULL, GraphGroups, Space, SpaceRow, project, search, spread, spread_group
 
 
 @compiled

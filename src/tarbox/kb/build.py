@@ -24,7 +24,7 @@ from tarbox.kb.preparation.staging import HashCollision, Staging
 from tarbox.kb.preparation.term_links import link_terms
 from tarbox.kb.readers import READERS
 from tarbox.kb.readers.rdf import check_base
-from tarbox.kb.reasoning.inference import InferenceMode, infer_for_store
+from tarbox.kb.reasoning.inference import InferenceMode, describe_inference, infer
 from tarbox.kb.sources import Rejection, Source, version_of
 from tarbox.kb.statements import Piece, ReadOptions
 from tarbox.kb.store import Store, open_store
@@ -193,11 +193,13 @@ def write_consequences(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write what follows from the tables and axioms; returns what the manifest says of it and of the hierarchy."""
     progress.stage("inferring")
-    facts, inference = infer_for_store(writer.facts(), writer.axioms(), options.infer, options.seconds)
+    told = writer.facts()
+    facts, report = infer(told, writer.axioms(), options.infer, options.seconds)
     writer.write_inferred(facts)
     hierarchy = Hierarchy.of(facts.subs, facts.supers, len(facts.vocabulary.concepts))
     closed = hierarchy.close(*facts.descriptions(), len(facts.vocabulary.entities))
     counts = np.bincount(closed.columns, minlength=len(hierarchy)), int(np.count_nonzero(closed.sizes()))
+    inference = describe_inference(options.infer, None if facts is told else report)
     return inference, hierarchy.describe(facts.vocabulary.concepts, *counts)
 
 

@@ -12,14 +12,7 @@ import numpy as np
 from tarbox.core.ids import Role
 from tarbox.kb.attributes import FactAttributes
 from tarbox.kb.facts import Facts
-from tarbox.kb.readers.kgx import (
-    KGX_ATTRIBUTES,
-    KGX_SUBCLASS,
-    NAMED_THING,
-    ONTOLOGY_CLASS,
-    RELATIONSHIP_TYPE,
-    contract_iri,
-)
+from tarbox.kb.readers import kgx
 from tarbox.kb.terms import is_literal
 
 Record = dict[str, str | list[str]]
@@ -37,7 +30,7 @@ def kgx_lines(facts: Facts, attributes: FactAttributes | None, tabs: bool) -> di
 
 def _property(attribute: str) -> str:
     """What KGX calls an attribute."""
-    return next((theirs for theirs, ours in KGX_ATTRIBUTES.items() if ours == attribute), attribute)
+    return next((theirs for theirs, ours in kgx.KGX_ATTRIBUTES.items() if ours == attribute), attribute)
 
 
 def _written(records: Iterator[Record], header: list[str] | None) -> Iterator[bytes]:
@@ -62,25 +55,25 @@ def _nodes(facts: Facts) -> Iterator[Record]:
     synonyms: dict[tuple[str, int], list[str]] = defaultdict(list)
     for row in vocabulary.synonyms.to_pylist():
         synonyms[row["role"], row["id"]].append(row["text"])
-    concepts = [contract_iri(iri) for iri in vocabulary.concepts]
+    concepts = [kgx.contract_iri(iri) for iri in vocabulary.concepts]
     types: dict[int, list[str]] = defaultdict(list)
     for entity, concept in zip(facts.typed.tolist(), facts.types.tolist(), strict=True):
         types[entity].append(concepts[concept])
     found: dict[str, Record] = {}
-    defaults = {Role.ENTITY: NAMED_THING, Role.CONCEPT: ONTOLOGY_CLASS, Role.RELATION: RELATIONSHIP_TYPE}
+    defaults = {Role.ENTITY: kgx.NAMED_THING, Role.CONCEPT: kgx.ONTOLOGY_CLASS, Role.RELATION: kgx.RELATIONSHIP_TYPE}
     for role, default in defaults.items():
         for row, iri in enumerate(vocabulary.names(role)):
             if not is_literal(iri):
-                node = found.setdefault(iri, {"id": contract_iri(iri), "category": []})
+                node = found.setdefault(iri, {"id": kgx.contract_iri(iri), "category": []})
                 label, own = vocabulary.names(role).label(row), synonyms[role.value, row]
                 own_types = types[row] if role is Role.ENTITY else []
-                node["category"] = [*node["category"], *(own_types or [contract_iri(default)])]
+                node["category"] = [*node["category"], *(own_types or [kgx.contract_iri(default)])]
                 node |= ({"name": label} if label else {}) | ({"synonym": own} if own else {})
     return iter(sorted(found.values(), key=lambda node: node["id"]))
 
 
 def _edges(facts: Facts, attributes: FactAttributes | None) -> Iterator[Record]:
-    entities, concepts, relations = (list(map(contract_iri, facts.vocabulary.names(role))) for role in Role)
+    entities, concepts, relations = (list(map(kgx.contract_iri, facts.vocabulary.names(role))) for role in Role)
     said = np.zeros(0, np.int32) if attributes is None else attributes.facts
     places = np.searchsorted(said, np.arange(len(facts.heads) + 1, dtype=said.dtype)).tolist()
     rows = zip(facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist(), strict=True)
@@ -94,7 +87,7 @@ def _edges(facts: Facts, attributes: FactAttributes | None) -> Iterator[Record]:
             edge[name] = [*edge.get(name, []), attributes.values[place].as_py()]
         yield edge
     for number, (sub, above) in enumerate(zip(facts.subs, facts.supers, strict=True), len(facts.heads)):
-        yield _edge(number, concepts[sub], contract_iri(KGX_SUBCLASS), concepts[above])
+        yield _edge(number, concepts[sub], kgx.contract_iri(kgx.KGX_SUBCLASS), concepts[above])
 
 
 def _edge(number: int, subject: str, predicate: str, object: str) -> Record:

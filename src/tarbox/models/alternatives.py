@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, final
+from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import torch
 from torch import Tensor
 
 from tarbox.core.errors import QueryError, QueryTooLarge
-from tarbox.execution.interpreter import SixNodes
+from tarbox.execution.interpreter import Algebra
 from tarbox.query.algebra import Direction
 
 MAX_ALTERNATIVES: Final = 1024
@@ -26,7 +26,10 @@ Several: TypeAlias = tuple[S, ...]
 
 
 class Conjunctive(Protocol[S]):
-    """What the nodes of a query over entities mean, but for unions; see `tarbox.execution.interpreter.Algebra`."""
+    """What the nodes of a query over entities mean, but for unions; see `tarbox.execution.interpreter.Algebra`.
+
+    A model that `lacks` negation is never asked for a complement.
+    """
 
     def entity(self, name: str) -> S: ...
 
@@ -34,21 +37,19 @@ class Conjunctive(Protocol[S]):
 
     def intersection(self, operands: Sequence[S]) -> S: ...
 
-    def complement(self, operand: S) -> S: ...
+    def complement(self, operand: S) -> S:  # noqa: ARG002
+        raise QueryError("negation has no meaning in this model")
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Alternatives(SixNodes, Generic[S]):
+class Alternatives(Algebra[Several[S]]):
     """An algebra over tuples of what `single` gives a meaning to."""
 
     single: Conjunctive[S]
 
     def entity(self, name: str) -> Several[S]:
         return (self.single.entity(name),)
-
-    def concept(self, name: str) -> Several[S]:
-        refuse_concept(name)
 
     def exists(self, relation: str, direction: Direction, operand: Several[S]) -> Several[S]:
         return tuple(self.single.exists(relation, direction, part) for part in operand)
@@ -69,11 +70,6 @@ class Alternatives(SixNodes, Generic[S]):
 def least(distances: Sequence[Tensor]) -> Tensor:
     """The distance of the nearest alternative."""
     return distances[0] if len(distances) == 1 else torch.stack(list(distances)).amin(0)
-
-
-def refuse_concept(name: str) -> NoReturn:
-    """For a model of entities alone."""
-    raise QueryError(f"{name} is a concept, which has to become a node first: `tarbox.models.one_more_hop` does it")
 
 
 def limit_alternatives(alternatives: int) -> None:

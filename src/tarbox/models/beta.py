@@ -27,13 +27,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import dot_pairs
-from tarbox.models.perceptron import STARTS, Perceptron
+from tarbox.models.perceptron import STARTS, Perceptron, check_start
 from tarbox.models.sets import widen
 from tarbox.models.sharing import shared
 from tarbox.models.translation import xavier
@@ -61,11 +60,7 @@ class BetaConfig:
 
     def __post_init__(self) -> None:
         check_settings(self, {"start": STARTS}, ("dimension", "margin", "hidden", "layers"))
-        if self.start == "identity" and self.hidden < 2 * self.dimension:
-            raise ConfigError(
-                f"hidden = {self.hidden}: the identity of {self.dimension} distributions takes at least "
-                f"{2 * self.dimension}. Set it, or start = 'random'."
-            )
+        check_start(self.start, self.hidden, self.dimension, "distributions")
 
 
 @final

@@ -35,7 +35,7 @@ from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.pairs import cone_distances, cone_pairs
-from tarbox.models.perceptron import STARTS, Perceptron
+from tarbox.models.perceptron import STARTS, Perceptron, check_start
 from tarbox.models.sets import widen
 from tarbox.models.sharing import shared
 from tarbox.models.translation import xavier
@@ -70,11 +70,7 @@ class ConeConfig:
         check_settings(self, {"start": STARTS}, ("dimension", "margin", "hidden", "layers"))
         if not 0 <= self.inside < 1:
             raise ConfigError(f"inside = {self.inside}: it must be at least 0 and below 1")
-        if self.start == "identity" and self.hidden < 2 * self.dimension:
-            raise ConfigError(
-                f"hidden = {self.hidden}: the identity of {self.dimension} axes takes at least "
-                f"{2 * self.dimension}. Set it, or start = 'random'."
-            )
+        check_start(self.start, self.hidden, self.dimension, "axes")
 
 
 class Cones(NamedTuple):

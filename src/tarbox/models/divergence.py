@@ -129,7 +129,8 @@ def cross_eager(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
     for top in range(0, len(queries_BE), high):
         for left in range(0, len(concepts_CE), wide):
             tile = (slice(top, top + high), slice(left, left + wide))
-            out_BC[tile] = _cross(concepts_CE[tile[1]], queries_BE[tile[0]])
+            z_BCE = queries_BE[tile[0], None, :] + concepts_CE[None, tile[1], :]
+            out_BC[tile] = (z_BCE * z_BCE.log2()).sum(2)
     return out_BC
 
 
@@ -185,11 +186,6 @@ def _chunks(queries_BE: Tensor, rows_BK: Tensor) -> list[slice]:
 
 def _chunk(like: Tensor) -> int:
     return TERMS_AT_A_TIME["cpu" if like.device.type == "cpu" else "cuda"]
-
-
-def _cross(concepts_CE: Tensor, queries_BE: Tensor) -> Tensor:
-    z_BCE = queries_BE[:, None, :] + concepts_CE[None, :, :]
-    return (z_BCE * z_BCE.log2()).sum(2)
 
 
 def _own(halves_NE: Tensor) -> Tensor:

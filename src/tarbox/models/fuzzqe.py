@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.execution.interpreter import SixNodes, evaluate
-from tarbox.models.alternatives import refuse_concept
+from tarbox.execution.interpreter import Algebra, evaluate
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.fuzzy import T_NORMS, Logic, complement
 from tarbox.models.pairs import dot_pairs
@@ -176,7 +175,7 @@ def _product_dtype(values: Tensor) -> torch.dtype:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sets(SixNodes):
+class _Sets(Algebra[Tensor]):
     """The meaning of the nodes as degrees [B, D]."""
 
     model: FuzzQe
@@ -185,9 +184,6 @@ class _Sets(SixNodes):
 
     def entity(self, name: str) -> Tensor:
         return self.model.regulate(functional.embedding(self.columns[name], self.model.entities))
-
-    def concept(self, name: str) -> Tensor:
-        refuse_concept(name)
 
     def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
         found: Tensor = self.model.projection(operand, self.columns[relation])

@@ -31,8 +31,7 @@ from torch.nn import functional
 
 from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
-from tarbox.execution.interpreter import SixNodes, evaluate
-from tarbox.models.alternatives import refuse_concept
+from tarbox.execution.interpreter import Algebra, evaluate
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.fuzzy import T_NORMS, complement
 from tarbox.models.messages import HELD, message_moments
@@ -161,7 +160,7 @@ class MessageLayer(nn.Module):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _FuzzySets(SixNodes):
+class _FuzzySets(Algebra[Tensor]):
     """The meaning of the nodes as degrees [B, N]."""
 
     model: GnnQe
@@ -170,9 +169,6 @@ class _FuzzySets(SixNodes):
     def entity(self, name: str) -> Tensor:
         ids_B = self.columns[name]
         return self.model.relations.new_zeros(len(ids_B), self.model.nodes).scatter(1, ids_B[:, None], 1.0)
-
-    def concept(self, name: str) -> Tensor:
-        refuse_concept(name)
 
     def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
         return self.model.project(operand, self.columns[relation])

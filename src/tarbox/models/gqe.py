@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.core.errors import QueryError
 from tarbox.execution.interpreter import evaluate
-from tarbox.models.alternatives import Alternatives, least
+from tarbox.models.alternatives import Alternatives, Conjunctive, least
 from tarbox.models.base import BEYOND_SETS, Columns, EntityModel, Sizes, columns
 from tarbox.models.pairs import l1_pairs
 from tarbox.models.translation import InvariantAttention
@@ -83,7 +82,7 @@ class Gqe(EntityModel):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Points:
+class _Points(Conjunctive[Tensor]):
     """The meaning of the nodes as vectors [B, D]."""
 
     model: Gqe
@@ -97,6 +96,3 @@ class _Points:
 
     def intersection(self, operands: Sequence[Tensor]) -> Tensor:
         return self.model.attention.combine(torch.stack(list(operands)))
-
-    def complement(self, operand: Tensor) -> Tensor:
-        raise QueryError(f"gqe does not support negation (over {len(operand)} queries)")

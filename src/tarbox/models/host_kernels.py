@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tarbox.execution.compilation import compiled
 from tarbox.kb.arrays import Doubles, Floats, Places
 
 _BLOCK: Final = 1024  # entities at a time: 4 KB of a row
@@ -42,19 +43,10 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7 = (
 _LN2: Final = 0.6931471805599453
 _ROOT_HALF: Final = np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
 _MANTISSA: Final = np.int32(23)
-F = TypeVar("F", bound=Callable[..., Any])
+_compiled: Final = partial(compiled, fastmath=True)
 
 
-def _inlined(function: F) -> F:
-    return cast(F, numba.njit(inline="always", fastmath=True)(function))
-
-
-def _compiled(function: F) -> F:
-    """The function as machine code, kept on disk; sums may be taken in any order."""
-    return cast(F, numba.njit(cache=True, nogil=True, fastmath=True)(function))
-
-
-@_inlined
+@partial(_compiled, inline="always")
 def _log2(z: np.float32) -> Any:
     """The logarithm of a positive, normal number from its bits; every step is 32 bits wide, so that it vectorises."""
     bits = np.float32(z).view(np.int32)

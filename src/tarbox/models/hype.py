@@ -26,9 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tarbox.core.errors import QueryError
 from tarbox.execution.interpreter import evaluate
-from tarbox.models.alternatives import Alternatives, least
+from tarbox.models.alternatives import Alternatives, Conjunctive, least
 from tarbox.models.base import BEYOND_SETS, Columns, EntityModel, Sizes, columns
 from tarbox.models.q2b import OffsetGate, Q2bConfig
 from tarbox.models.translation import InvariantAttention
@@ -136,7 +135,7 @@ def distance(x: Tensor, y: Tensor) -> Tensor:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Hyperboloids:
+class _Hyperboloids(Conjunctive[Hyperboloid]):
     """The meaning of the nodes as hyperboloids."""
 
     model: HypE
@@ -156,6 +155,3 @@ class _Hyperboloids:
         limits_OBD = from_ball(torch.stack([one.limit_BD for one in operands]))
         combined = self.model.attention.combine(centres_OBD), self.model.gate.combine(limits_OBD)
         return Hyperboloid(*map(to_ball, combined))
-
-    def complement(self, operand: Hyperboloid) -> Hyperboloid:
-        raise QueryError(f"a complement is no hyperboloid (over {len(operand.centre_BD)} queries)")

@@ -21,13 +21,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import evaluate
 from tarbox.models.alternatives import Alternatives, least
 from tarbox.models.base import Columns, EntityModel, Sizes, columns
 from tarbox.models.fuzzy import T_NORMS, Logic, complement
 from tarbox.models.pairs import l1_pairs
-from tarbox.models.perceptron import STARTS, Perceptron
+from tarbox.models.perceptron import STARTS, Perceptron, check_start
 from tarbox.models.sharing import shared
 from tarbox.query.algebra import Direction, Query
 
@@ -56,11 +55,7 @@ class LogicEConfig:
     def __post_init__(self) -> None:
         choices: Mapping[str, Iterable[object]] = {"t_norm": T_NORMS, "start": STARTS}
         check_settings(self, choices, ("dimension", "margin", "hidden", "layers"))
-        if self.start == "identity" and self.hidden < 2 * self.dimension:
-            raise ConfigError(
-                f"hidden = {self.hidden}: the identity of {self.dimension} intervals takes at least "
-                f"{2 * self.dimension}. Set it, or start = 'random'."
-            )
+        check_start(self.start, self.hidden, self.dimension, "intervals")
 
 
 @final

@@ -10,11 +10,21 @@ from typing import Final, final
 import torch
 from torch import Tensor, nn
 
+from tarbox.core.errors import ConfigError
 from tarbox.models.sets import widen
 from tarbox.models.translation import xavier
 
 STARTS: Final = ("random", "identity")
 """What a projection may begin as; near the identity it learns sooner (docs/baselines.md)."""
+
+
+def check_start(start: str, hidden: int, dimension: int, what: str) -> None:
+    """Refuse a network too narrow for the identity, where it is to begin near it."""
+    if start == "identity" and hidden < 2 * dimension:
+        raise ConfigError(
+            f"hidden = {hidden}: the identity of {dimension} {what} takes at least {2 * dimension}. "
+            "Set it, or start = 'random'."
+        )
 
 
 @final

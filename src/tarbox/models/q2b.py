@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tarbox.core.config import check_settings
-from tarbox.core.errors import ConfigError, QueryError
+from tarbox.core.errors import ConfigError
 from tarbox.execution.interpreter import evaluate
-from tarbox.models.alternatives import Alternatives, least
+from tarbox.models.alternatives import Alternatives, Conjunctive, least
 from tarbox.models.base import BEYOND_SETS, Columns, EntityModel, Sizes, columns
 from tarbox.models.gqe import SLACK
 from tarbox.models.pairs import box_distances, box_pairs
@@ -115,7 +115,7 @@ class OffsetGate(nn.Module):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Boxes:
+class _Boxes(Conjunctive[Box]):
     """The meaning of the nodes as boxes."""
 
     model: Q2b
@@ -135,8 +135,3 @@ class _Boxes:
         centres_OBD = torch.stack([box.centre_BD for box in operands])
         offsets_OBD = torch.stack([box.offset_BD for box in operands])
         return Box(self.model.attention.combine(centres_OBD), self.model.gate.combine(offsets_OBD))
-
-    def complement(self, operand: Box) -> Box:
-        raise QueryError(
-            f"a complement is no box: q2b does not support negation (over {len(operand.centre_BD)} queries)"
-        )

@@ -32,20 +32,17 @@ from torch import Tensor
 from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
 from tarbox.core.ids import Level
-from tarbox.execution.interpreter import SixNodes, evaluate
 from tarbox.execution.rows import EVERYTHING
 from tarbox.kb.closure import Instances
-from tarbox.models.base import Columns, Sizes, columns, on_device
+from tarbox.models.base import Columns, Sizes
 from tarbox.models.complex import ComplexConfig
 from tarbox.models.fuzzy import T_NORMS, complement
-from tarbox.models.link_model import LinkModel
-from tarbox.query.algebra import Direction, Query
+from tarbox.models.link_model import LinkAlgebra, LinkModel, rows_at_a_time
+from tarbox.query.algebra import Query
 
 if TYPE_CHECKING:
-    from tarbox.kb.facts import Facts, Ids
+    from tarbox.kb.facts import Facts
 
-_SCORES_AT_A_TIME: Final = 1 << 26
-"""Scores held at a time: a block has as many rows of matrices, or queries, as this allows."""
 _BELOW_KNOWN: Final = 0.9999
 """The most that a predicted link counts; a known one counts 1."""
 
@@ -129,13 +126,8 @@ class Qto(LinkModel):
         device = self.links.nodes.device
         self.known_from, self.known_to = (torch.from_numpy(one[order]).to(device) for one in (rows, far))
 
-    def score(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
-        """[B, N] degrees, a block of queries at a time."""
-        self.require(shape)
-        ids = on_device(ids_BS, self.links.nodes.device)
-        with torch.no_grad():
-            blocks: Sequence[Tensor] = torch.split(ids, _rows_at_a_time(self.sizes.entities))
-            return torch.cat([self._degrees(shape, block, level) for block in blocks])
+    def algebra(self, columns: Columns, size: int) -> LinkAlgebra:
+        return _TreeAlgebra(self.links, columns, size, self)
 
     def score_candidates(self, shape: Query, ids_BS: Tensor, level: Level, candidates_BK: Tensor) -> Tensor:
         """[B, K] the same degrees, without gradient: it learns from single links alone."""
@@ -173,46 +165,25 @@ class Qto(LinkModel):
             torch.cat([degrees, degrees.new_ones(len(known_rows))]),
         )
 
-    def _degrees(self, shape: Query, ids_BS: Tensor, level: Level) -> Tensor:
-        algebra = _TreeAlgebra(self, columns(shape, ids_BS), len(ids_BS))
-        entities_BE = evaluate(shape, algebra)
-        if level is Level.ENTITY:
-            return entities_BE
-        typing_B = ids_BS.new_full((len(ids_BS),), self.links.places.concepts_of)
-        return algebra.follow(typing_B, entities_BE, self.links.places.concepts)
-
-
-def _rows_at_a_time(width: int) -> int:
-    return max(1, _SCORES_AT_A_TIME // max(width, 1))
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _TreeAlgebra(SixNodes):
-    """The meaning of the nodes as fuzzy sets [B, E] of entities."""
+class _TreeAlgebra(LinkAlgebra):
+    """Every way counts."""
 
     model: Qto
-    columns: Columns
-    size: int
-
-    def entity(self, name: str) -> Tensor:
-        return self._nothing(self.model.sizes.entities).scatter(1, self.columns[name][:, None], 1.0)
 
     def concept(self, name: str) -> Tensor:
         ids_B = self.columns[name]
         everything_B = ids_B == EVERYTHING
-        first = self.model.sizes.entities
-        found = self.model.instances_of(torch.where(everything_B, 0, ids_B + first))  # any node: it is not used
-        return _greatest(self._nothing(first), found, found.degrees).masked_fill(everything_B[:, None], 1.0)
-
-    def exists(self, relation: str, direction: Direction, operand: Tensor) -> Tensor:  # noqa: ARG002
-        return self.follow(self.columns[relation], operand, self.model.links.places.entities)
+        reached = self.links.places.entities
+        found = self.model.instances_of(torch.where(everything_B, 0, ids_B + reached.stop))  # any node: it is not used
+        return _greatest(self.nothing(reached), found, found.degrees).masked_fill(everything_B[:, None], 1.0)
 
     def follow(self, relations_B: Tensor, operand_BE: Tensor, reached: slice) -> Tensor:
-        """[B, N] the best way to each node from a member of the set."""
         queries, members = operand_BE.nonzero(as_tuple=True)
-        found_BN = self._nothing(reached.stop - reached.start)
-        rows = _rows_at_a_time(found_BN.shape[1])
+        found_BN = self.nothing(reached)
+        rows = rows_at_a_time(found_BN.shape[1])
         for queries_L, members_L in zip(torch.split(queries, rows), torch.split(members, rows), strict=True):
             entries = self.model.links_from(relations_B[queries_L], members_L, reached)
             through = operand_BE[queries_L, members_L][entries.rows] * entries.degrees
@@ -227,9 +198,6 @@ class _TreeAlgebra(SixNodes):
 
     def complement(self, operand: Tensor) -> Tensor:
         return complement((self.model.config.neg_scale * operand).clamp_max(1.0))
-
-    def _nothing(self, width: int) -> Tensor:
-        return self.model.links.nodes.new_zeros(self.size, width)
 
 
 def _greatest(table_BN: Tensor, entries: Entries, degrees: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from tarbox.execution.interpreter import SixNodes
+from tarbox.execution.interpreter import Algebra
 from tarbox.models.base import Columns
 from tarbox.models.fuzzy import Logic, complement
 from tarbox.query.algebra import Direction
@@ -105,7 +105,7 @@ class Embeddings:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class FuzzyAlgebra(SixNodes):
+class FuzzyAlgebra(Algebra[FuzzySet]):
     """The meaning of a query as a fuzzy set (Section 3.2), for a batch whose ids `columns` holds by placeholder."""
 
     columns: Columns

@@ -22,8 +22,7 @@ from typing import Final, TypeAlias, final
 import torch
 from torch import Tensor, nn
 
-from tarbox.core.errors import QueryError
-from tarbox.execution.interpreter import SixNodes
+from tarbox.execution.interpreter import Algebra
 from tarbox.models.alternatives import limit_alternatives
 from tarbox.models.base import Columns
 from tarbox.models.sets import Embeddings
@@ -111,7 +110,7 @@ UNIONS: Final[Mapping[str, Union]] = MappingProxyType(
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class TranslationAlgebra(SixNodes):
+class TranslationAlgebra(Algebra[Vectors]):
     """The meaning of a query without negation as vectors, for a batch whose ids `columns` holds by placeholder."""
 
     columns: Columns
@@ -150,9 +149,6 @@ class TranslationAlgebra(SixNodes):
     def union(self, operands: Sequence[Vectors]) -> Vectors:
         limit_alternatives(sum(len(operand.alternatives) for operand in operands))
         return _together(self.join(torch.cat([operand.alternatives for operand in operands])), operands, "or")
-
-    def complement(self, operand: Vectors) -> Vectors:
-        raise QueryError(f"translation does not support negation (over {operand.size} names): use fuzzy sets")
 
 
 def xavier(network: nn.Module) -> None:

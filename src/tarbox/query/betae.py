@@ -12,21 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, assert_never
 
 from tarbox.core.errors import QueryError, QueryTooLarge
-from tarbox.query.algebra import (
-    And,
-    AtLeast,
-    Concept,
-    DataRange,
-    Direction,
-    Entity,
-    Exists,
-    HasSelf,
-    Not,
-    Or,
-    Query,
-    conjunction,
-    disjunction,
-)
+from tarbox.query import algebra
+from tarbox.query.algebra import Direction, Query, conjunction, disjunction
 from tarbox.query.render import render
 from tarbox.query.templates import TEMPLATES
 
@@ -70,11 +57,11 @@ def to_query(structure: Structure, names: Sequence[str]) -> Query:
 def _decode(structure: Structure, names: Iterator[str]) -> Query:
     match structure:
         case "e":
-            return Entity(next(names))
+            return algebra.Entity(next(names))
         case (base, tuple(marks)) if marks and all(mark in ("r", "n") for mark in marks):
             query = _decode(base, names)
             for mark in marks:
-                query = Not(query) if mark == "n" else Exists(next(names), Direction.FORWARD, query)
+                query = algebra.Not(query) if mark == "n" else algebra.Exists(next(names), Direction.FORWARD, query)
             return query
         case (*parts, ("u",)) if parts:
             return disjunction([_decode(part, names) for part in parts])
@@ -86,19 +73,19 @@ def _decode(structure: Structure, names: Iterator[str]) -> Query:
 def from_query(query: Query) -> tuple[Structure, tuple[str, ...]]:
     """The structure of a query without concepts, and the names of its leaves: the inverse of `to_query`."""
     match query:
-        case Entity(name):
+        case algebra.Entity(name):
             return "e", (name,)
-        case Exists(relation, _, operand):
+        case algebra.Exists(relation, _, operand):
             structure, names = from_query(operand)
             return _operate(structure, "r"), (*names, relation)
-        case Not(operand):
+        case algebra.Not(operand):
             structure, names = from_query(operand)
             return _operate(structure, "n"), names
-        case And(several) | Or(several):
+        case algebra.And(several) | algebra.Or(several):
             parts = [from_query(operand) for operand in several]
-            union = (("u",),) if isinstance(query, Or) else ()
+            union = (("u",),) if isinstance(query, algebra.Or) else ()
             return (*(s for s, _ in parts), *union), tuple(name for _, own in parts for name in own)
-        case Concept() | DataRange() | AtLeast() | HasSelf():
+        case algebra.Concept() | algebra.DataRange() | algebra.AtLeast() | algebra.HasSelf():
             raise QueryError(f"{render(query)} has no form in a KGReasoning query, which knows entities only")
         case _:
             assert_never(query)

@@ -23,18 +23,8 @@ from typing import Final, NoReturn, TypeAlias, final
 
 from tarbox.core.errors import NameLookupError, NotAnswerable, QuerySyntaxError, QueryTooLarge
 from tarbox.core.ids import Role
-from tarbox.query.algebra import (
-    Concept,
-    DataRange,
-    Direction,
-    Entity,
-    HasSelf,
-    Not,
-    Query,
-    conjunction,
-    disjunction,
-    size,
-)
+from tarbox.query import algebra
+from tarbox.query.algebra import Direction, Query, conjunction, disjunction, size
 from tarbox.query.names import ANYTHING, FULL_IRIS, WELL_KNOWN, XSD, Name, NameForm, Resolver, expand
 from tarbox.query.ranges import DATATYPES, FACETS, example_of, facet_literal, is_datatype, is_ordered
 from tarbox.query.restrictions import COUNTS, restrict
@@ -125,7 +115,7 @@ class _Parser:
             if token.is_mark("("):
                 self._open(token)
             elif token.keyword == "not":
-                group.prefixes.append(("not", Not))
+                group.prefixes.append(("not", algebra.Not))
             elif token.is_mark("{"):
                 return self._add(*self._read_set())
             elif token.keyword == "inverse" or self._is_relation(token):
@@ -142,7 +132,7 @@ class _Parser:
         word = self._take()
         if word.keyword == "self":
             self._count()
-            return HasSelf(relation)
+            return algebra.HasSelf(relation)
         if word.keyword not in _RESTRICTIONS:
             self._reject(word, f"{_AFTER_RELATION} after the relation")
         count = self._read_number(word) if word.keyword in COUNTS else 0
@@ -152,7 +142,7 @@ class _Parser:
             return self._read_entity()
         if word.keyword in COUNTS and not self._begins_operand():
             self._count()
-            return Concept(ANYTHING)
+            return algebra.Concept(ANYTHING)
         return None
 
     def _read_relation(self, token: Token) -> tuple[Token, Direction]:
@@ -197,7 +187,7 @@ class _Parser:
                 facets.append(self._read_facet(datatype))
                 if not (self._next.is_mark(",") or self._next.is_mark("]")):
                     self._reject(self._next, "',' or ']'")
-        return DataRange(datatype, tuple(facets))
+        return algebra.DataRange(datatype, tuple(facets))
 
     def _read_facet(self, datatype: str) -> tuple[str, str]:
         sign, token = self._take(), self._take()
@@ -227,7 +217,7 @@ class _Parser:
         if token.name is None:
             self._reject(token, "an entity: a name or a literal")
         self._count()
-        return Entity(self._resolve(Role.ENTITY, token))
+        return algebra.Entity(self._resolve(Role.ENTITY, token))
 
     def _read_concept(self, token: Token) -> Query:
         if token.name is None or token.keyword:
@@ -238,7 +228,7 @@ class _Parser:
         if datatype is not None:
             return self._read_range(token, datatype)
         self._count()
-        return Concept(self._resolve(Role.CONCEPT, token))
+        return algebra.Concept(self._resolve(Role.CONCEPT, token))
 
     def _datatype(self, token: Token) -> str | None:
         """The datatype that a name is: one of XML Schema's in full, or its last word where no concept has that name."""

@@ -157,15 +157,10 @@ def _value(term: str) -> _Value | None:
     if space == "float":
         return (space, float(text)) if _FLOAT.fullmatch(text) else None
     moment = _TIME.fullmatch(text) if space else None
-    parts = _parts_of(name) if space else 0
+    parts = {"gYear": 1, "gYearMonth": 2, "date": 3}.get(name, 6)  # year, month, day, hour, minute, second
     if space is None or moment is None or sum(group is not None for group in moment.groups()[:6]) != parts:
         return None
     return space, _seconds(moment)
-
-
-def _parts_of(name: str) -> int:
-    """How many of year, month, day, hour, minute and second a time has."""
-    return {"gYear": 1, "gYearMonth": 2, "date": 3}.get(name, 6)
 
 
 def _seconds(moment: re.Match[str]) -> float:

@@ -6,21 +6,8 @@ from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 from tarbox.core.ids import Role
-from tarbox.query.algebra import (
-    And,
-    AtLeast,
-    Concept,
-    DataRange,
-    Direction,
-    Entity,
-    Exists,
-    HasSelf,
-    Not,
-    Or,
-    Query,
-    fold,
-    is_placeholder,
-)
+from tarbox.query import algebra
+from tarbox.query.algebra import Direction, Query, fold, is_placeholder
 from tarbox.query.ranges import write_range
 from tarbox.query.restrictions import Restriction, restriction, said_operands
 
@@ -39,7 +26,7 @@ def render(query: Query, naming: NameWriter = full_name) -> str:
     With full names ``parse(render(q)) == q`` for every query. Restrictions within others stand in parentheses, as
     Protégé writes them.
 
-    >>> render(Not(Exists("urn:p", Direction.INVERSE, Entity("urn:a"))))
+    >>> render(algebra.Not(algebra.Exists("urn:p", Direction.INVERSE, algebra.Entity("urn:a"))))
     'not (inverse <urn:p> value <urn:a>)'
     """
     return fold(query, lambda node, texts: _text(node, texts, naming), said_operands)
@@ -47,7 +34,7 @@ def render(query: Query, naming: NameWriter = full_name) -> str:
 
 def is_enumeration(query: Query) -> bool:
     """Whether a query is ``{a, b, ...}``: a union of entities."""
-    return isinstance(query, Or) and all(isinstance(operand, Entity) for operand in query.operands)
+    return isinstance(query, algebra.Or) and all(isinstance(operand, algebra.Entity) for operand in query.operands)
 
 
 def _text(node: Query, texts: list[str], naming: NameWriter) -> str:
@@ -56,37 +43,37 @@ def _text(node: Query, texts: list[str], naming: NameWriter) -> str:
         return _restriction(said, texts[0], naming)
     parts = list(zip(said_operands(node), texts, strict=True))
     match node:
-        case Entity() | Concept() | DataRange() | HasSelf():
+        case algebra.Entity() | algebra.Concept() | algebra.DataRange() | algebra.HasSelf():
             return _leaf(node, naming)
-        case Exists() | AtLeast():
+        case algebra.Exists() | algebra.AtLeast():
             raise AssertionError("each of them is a restriction")
-        case Not(operand):
+        case algebra.Not(operand):
             return f"not {_primary(operand, texts[0])}"
-        case And():
+        case algebra.And():
             return " and ".join(_conjunct(*part) for part in parts)
-        case Or():
+        case algebra.Or():
             listed = is_enumeration(node)
             return _braced(texts) if listed else " or ".join(_conjunct(*part) for part in parts)
         case _:
             assert_never(node)
 
 
-def _leaf(node: Entity | Concept | DataRange | HasSelf, naming: NameWriter) -> str:
+def _leaf(node: algebra.Entity | algebra.Concept | algebra.DataRange | algebra.HasSelf, naming: NameWriter) -> str:
     match node:
-        case Entity(name):
+        case algebra.Entity(name):
             return f"{{{naming(Role.ENTITY, name)}}}"
-        case Concept(name):
+        case algebra.Concept(name):
             return naming(Role.CONCEPT, name)
-        case DataRange():
+        case algebra.DataRange():
             return write_range(node)
-        case HasSelf(relation):
+        case algebra.HasSelf(relation):
             return f"{naming(Role.RELATION, relation)} Self"
 
 
 def _restriction(said: Restriction, text: str, naming: NameWriter) -> str:
     inverse = "inverse " if said.direction is Direction.INVERSE else ""
     relation = inverse + naming(Role.RELATION, said.relation)
-    if said.word == "some" and isinstance(said.operand, Entity):
+    if said.word == "some" and isinstance(said.operand, algebra.Entity):
         return f"{relation} value {naming(Role.ENTITY, said.operand.name)}"
     return f"{relation} {said.said} {_primary(said.operand, text)}"
 
@@ -97,9 +84,9 @@ def _braced(texts: list[str]) -> str:
 
 
 def _conjunct(query: Query, text: str) -> str:
-    return text if isinstance(query, Not) and restriction(query) is None else _primary(query, text)
+    return text if isinstance(query, algebra.Not) and restriction(query) is None else _primary(query, text)
 
 
 def _primary(query: Query, text: str) -> str:
-    atom = isinstance(query, Entity | Concept | DataRange) or is_enumeration(query)
+    atom = isinstance(query, algebra.Entity | algebra.Concept | algebra.DataRange) or is_enumeration(query)
     return text if atom else f"({text})"

@@ -162,9 +162,7 @@ class Answers:
         if not offset and status is None:
             return self
         return replace(
-            self,
-            entities=_part(self.entities, offset, status),
-            concepts=_part(self.concepts, offset, status),
+            self, entities=_part(self.entities, offset, status), concepts=_part(self.concepts, offset, status)
         )
 
     @property

@@ -125,12 +125,7 @@ class CandidateFinder:
         return CandidateList(relation, len(degrees), expected, tuple(map(candidate, range(first, last))))
 
     def rank(
-        self,
-        relation: str,
-        within: Query | None = None,
-        concept: str | None = None,
-        k: int = 1,
-        least: float = COUNTED,
+        self, relation: str, within: Query | None = None, concept: str | None = None, k: int = 1, least: float = COUNTED
     ) -> tuple[_Wanted, _Columns]:
         """All that is found and has at least this degree, best first; of a model that only scores, `k` or somewhat
         more."""

@@ -14,21 +14,9 @@ from tarbox.kb.closure import Hierarchy
 from tarbox.kb.rows import Rows, ranges
 from tarbox.kb.terms import from_ntriples
 from tarbox.query.algebra import Direction, Entity, Exists
+from tarbox.service import cards
 from tarbox.service.answering import Answerer, Question
 from tarbox.service.answers import PREDICTED, EntityAnswer
-from tarbox.service.cards import (
-    CardItem,
-    ConceptCard,
-    ConceptLine,
-    ConceptList,
-    EntityCard,
-    FactGroup,
-    FactValue,
-    RelationCard,
-    RelationFact,
-    RelationLine,
-    RelationList,
-)
 from tarbox.service.concept_paths import paths_to
 
 ROOT_CONCEPTS: Final = "top"
@@ -63,7 +51,7 @@ class Catalogue:
 
     def entity(
         self, name: str, page: Page = FIRST_PAGE, relation: str | None = None, predicted: bool = False
-    ) -> EntityCard:
+    ) -> cards.EntityCard:
         """The card of an entity, with a page of the values of each relation, or of one `relation` alone."""
         kb, row = self.kb, self.kb.entities.id(name)
         wanted = None if relation is None else kb.relations.id(relation)
@@ -71,7 +59,7 @@ class Catalogue:
         guesses = self._guess(row, page.limit) if predicted and self._answerer.model else {}
         types = kb.index.instances.concepts_of[row]
         types = types[np.argsort(self._sizes[types], kind="stable")]
-        return EntityCard(
+        return cards.EntityCard(
             *self._names(Role.ENTITY, row),
             kb.facts.vocabulary.synonyms_of(Role.ENTITY, row),
             int(kb.use_counts[Role.ENTITY][row]),
@@ -83,14 +71,14 @@ class Catalogue:
             tuple(guesses.get(Direction.INVERSE, ())),
         )
 
-    def concept(self, name: str, page: Page = FIRST_PAGE) -> ConceptCard:
+    def concept(self, name: str, page: Page = FIRST_PAGE) -> cards.ConceptCard:
         """The card of a concept, with a page of its children and one of its instances."""
         kb, row = self.kb, self.kb.concepts.id(name)
         tree, children = self._tree, self._children[row]
         members = self._by_use(Role.ENTITY, kb.index.instances.entities_of[row])
         guesses = self._answerer.members(kb.concepts.at(row).iri, page.limit) if self._answerer.model else []
         alike = [each for each in tree.equivalents(row).tolist() if each != row]
-        return ConceptCard(
+        return cards.ConceptCard(
             *self._names(Role.CONCEPT, row),
             kb.facts.vocabulary.synonyms_of(Role.CONCEPT, row),
             len(kb.index.instances.entities_of[row]),
@@ -105,34 +93,34 @@ class Catalogue:
             tuple(self._guesses(guesses)),
         )
 
-    def relation(self, name: str, page: Page = FIRST_PAGE) -> RelationCard:
+    def relation(self, name: str, page: Page = FIRST_PAGE) -> cards.RelationCard:
         """The card of a relation, with a page of its facts."""
         kb, row = self.kb, self.kb.relations.id(name)
         facts = np.flatnonzero(kb.facts.relations == row)
         pairs = [(int(kb.facts.heads[fact]), int(kb.facts.tails[fact])) for fact in page.of(facts)]
-        return RelationCard(
+        return cards.RelationCard(
             self._relation(2 * row + 1),
             kb.facts.vocabulary.synonyms_of(Role.RELATION, row),
             tuple(
-                RelationFact(self._item(Role.ENTITY, head), self._value(head, tail, 2 * row + 1))
+                cards.RelationFact(self._item(Role.ENTITY, head), self._value(head, tail, 2 * row + 1))
                 for head, tail in pairs
             ),
         )
 
-    def concepts(self, parent: str | None = None, page: Page = FIRST_PAGE) -> ConceptList:
+    def concepts(self, parent: str | None = None, page: Page = FIRST_PAGE) -> cards.ConceptList:
         """All concepts, or those directly below `parent`; below `ROOT_CONCEPTS` are those that nothing is above."""
         if parent is None or parent == ROOT_CONCEPTS:
             rows = np.flatnonzero(~self._below if parent else np.ones(len(self.kb.concepts)))
         else:
             rows = self._children[self.kb.concepts.id(parent)].astype(np.int64)
-        return ConceptList(len(rows), self._lines(page.of(self._by_use(Role.CONCEPT, rows))))
+        return cards.ConceptList(len(rows), self._lines(page.of(self._by_use(Role.CONCEPT, rows))))
 
-    def relations(self, concept: str | None = None, page: Page = FIRST_PAGE) -> RelationList:
+    def relations(self, concept: str | None = None, page: Page = FIRST_PAGE) -> cards.RelationList:
         """All relations; or those that instances of `concept` have, in either direction, with what holds of these
         instances alone."""
         if concept is None:
             rows = self._by_use(Role.RELATION, np.arange(len(self.kb.relations)))
-            return RelationList(len(rows), tuple(self._relation(2 * row + 1) for row in page.of(rows)))
+            return cards.RelationList(len(rows), tuple(self._relation(2 * row + 1) for row in page.of(rows)))
         graph = self.kb.index.graph
         members = self.kb.index.instances.entities_of[self.kb.concepts.id(concept)]
         _, places = ranges(graph.node_starts[members], graph.node_starts[members + 1] - graph.node_starts[members])
@@ -141,9 +129,9 @@ class Catalogue:
         counts = np.bincount(ways, graph.starts[groups + 1] - graph.starts[groups], graph.typing)
         shown = np.flatnonzero(counts)
         shown = shown[np.argsort(-counts[shown], kind="stable")]
-        return RelationList(len(shown), tuple(self._relation(way, groups[ways == way]) for way in page.of(shown)))
+        return cards.RelationList(len(shown), tuple(self._relation(way, groups[ways == way]) for way in page.of(shown)))
 
-    def _relation(self, way: int, groups: Places | Ids | None = None) -> RelationLine:
+    def _relation(self, way: int, groups: Places | Ids | None = None) -> cards.RelationLine:
         """A directed relation (`tarbox.execution.graph`), by some of the groups at its ends; else by all."""
         graph = self.kb.index.graph
         if groups is None:
@@ -153,7 +141,7 @@ class Catalogue:
         reached[graph.members[places]] = True
         near, far = graph.group_nodes[groups].astype(np.int64), np.flatnonzero(reached)
         subjects, objects = (near, far) if way % 2 else (far, near)
-        return RelationLine(
+        return cards.RelationLine(
             *self._names(Role.RELATION, way // 2),
             len(places),
             len(subjects),
@@ -163,7 +151,7 @@ class Catalogue:
             (Direction.FORWARD if way % 2 else Direction.INVERSE).value,
         )
 
-    def _typical(self, entities: Ids | Places) -> Iterator[CardItem]:
+    def _typical(self, entities: Ids | Places) -> Iterator[cards.CardItem]:
         """The concepts of the most of some entities, without those that have hardly more than one below them."""
         _, inside = self.kb.index.instances.concepts_of.gather(entities)
         counts = np.bincount(inside, minlength=len(self.kb.concepts))
@@ -177,7 +165,7 @@ class Catalogue:
         for row in best[~above.any(0)][:TYPES_SHOWN].tolist():
             yield self._item(Role.CONCEPT, row, int(counts[row]))
 
-    def _groups(self, entity: int, way: Direction, page: Page, wanted: int | None) -> Iterator[FactGroup]:
+    def _groups(self, entity: int, way: Direction, page: Page, wanted: int | None) -> Iterator[cards.FactGroup]:
         """The facts of an entity in one direction, by relation; those with the most facts first."""
         graph = self.kb.index.graph
         places = range(graph.node_starts[entity], graph.node_starts[entity + 1])
@@ -189,9 +177,9 @@ class Catalogue:
             if wanted is None or directed // 2 == wanted:
                 members = self._by_use(Role.ENTITY, graph.members[graph.starts[group] : graph.starts[group] + count])
                 values = tuple(self._value(entity, each, directed) for each in page.of(members))
-                yield FactGroup(self._item(Role.RELATION, directed // 2), count, values)
+                yield cards.FactGroup(self._item(Role.RELATION, directed // 2), count, values)
 
-    def _guess(self, entity: int, limit: int) -> dict[Direction, list[FactGroup]]:
+    def _guess(self, entity: int, limit: int) -> dict[Direction, list[cards.FactGroup]]:
         """What a model predicts of an entity: the likeliest values of each relation, both ways."""
         names = self.kb.facts.vocabulary
         asked = [(relation, way) for way in Direction for relation in range(len(names.relations))]
@@ -199,18 +187,18 @@ class Catalogue:
         found = self._answerer.answer_many(
             [Question(Exists(names.relations.iri(row), way.opposite, leaf), limit) for row, way in asked]
         )
-        groups: dict[Direction, list[FactGroup]] = {}
+        groups: dict[Direction, list[cards.FactGroup]] = {}
         for (row, way), answers in zip(asked, found, strict=True):
             values = tuple(self._guesses(answers.entities))
             if values:
                 count = answers.entity_counts.predicted
-                groups.setdefault(way, []).append(FactGroup(self._item(Role.RELATION, row), count, values))
+                groups.setdefault(way, []).append(cards.FactGroup(self._item(Role.RELATION, row), count, values))
         return groups
 
-    def _guesses(self, answers: Iterable[EntityAnswer]) -> Iterator[FactValue]:
+    def _guesses(self, answers: Iterable[EntityAnswer]) -> Iterator[cards.FactValue]:
         for each in answers:
             if each.status == PREDICTED:
-                yield FactValue(each.iri, each.label, self._name(Role.ENTITY, each.iri), each.degree)
+                yield cards.FactValue(each.iri, each.label, self._name(Role.ENTITY, each.iri), each.degree)
 
     @property
     def _sizes(self) -> Places:
@@ -243,19 +231,19 @@ class Catalogue:
     def _name(self, role: Role, iri: str) -> str:
         return self.kb.naming.write(role, from_ntriples(iri))
 
-    def _item(self, role: Role, row: int, count: int | None = None) -> CardItem:
-        return CardItem(*self._names(role, row), int(self.kb.use_counts[role][row]) if count is None else count)
+    def _item(self, role: Role, row: int, count: int | None = None) -> cards.CardItem:
+        return cards.CardItem(*self._names(role, row), int(self.kb.use_counts[role][row]) if count is None else count)
 
-    def _value(self, near: int, far: int, way: int) -> FactValue:
+    def _value(self, near: int, far: int, way: int) -> cards.FactValue:
         """The far end of the fact of a directed relation."""
         said, (head, tail) = self.kb.attributes, (near, far) if way % 2 else (far, near)
-        return FactValue(
+        return cards.FactValue(
             *self._names(Role.ENTITY, far), attributes=said.of(head, way // 2, tail) if said is not None else {}
         )
 
-    def _lines(self, rows: Iterable[int]) -> tuple[ConceptLine, ...]:
+    def _lines(self, rows: Iterable[int]) -> tuple[cards.ConceptLine, ...]:
         return tuple(
-            ConceptLine(
+            cards.ConceptLine(
                 *self._names(Role.CONCEPT, row),
                 len(self.kb.index.instances.entities_of[row]),
                 int(self._sizes[row]),

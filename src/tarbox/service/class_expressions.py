@@ -22,22 +22,8 @@ from tarbox.kb.axioms import Axiom
 from tarbox.kb.class_view import class_view
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.terms import from_ntriples
-from tarbox.query.algebra import (
-    And,
-    AtLeast,
-    Concept,
-    DataRange,
-    Direction,
-    Entity,
-    Exists,
-    HasSelf,
-    Not,
-    Or,
-    Query,
-    disjunction,
-    fold,
-    walk,
-)
+from tarbox.query import algebra
+from tarbox.query.algebra import Direction, Query, disjunction, fold, walk
 from tarbox.query.names import ANYTHING, OWL_THING, XSD
 from tarbox.service.answers import KNOWN, PREDICTED, EntityAnswer
 from tarbox.service.collections import Thing
@@ -129,7 +115,7 @@ def describe_expression(
     query = kb.parse(text)
     hierarchy = kb.index.instances.hierarchy
     place = find(kb, query)
-    itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, Concept) else set()
+    itself = {name_id(Role.CONCEPT, query.name, kb.facts.vocabulary)} if isinstance(query, algebra.Concept) else set()
     all_above = _closed(place.above, hierarchy, up=True) - place.equal - itself
     all_below = _closed(place.below, hierarchy, up=False) - place.equal - itself
     nearest = _nearest(all_below, hierarchy, up=False)
@@ -156,9 +142,9 @@ def describe_expression(
 def _with_members(kb: KnowledgeBase, query: Query, within: set[int]) -> Query:
     """An expression, and what is in a class that is found to be within it: its members need not have the facts."""
     sizes, names = kb.index.instances.entities_of.sizes(), kb.facts.vocabulary.concepts
-    if isinstance(query, Concept):  # the typings are closed
+    if isinstance(query, algebra.Concept):  # the typings are closed
         return query
-    return disjunction([query, *(Concept(names.iri(one)) for one in sorted(within) if sizes[one])])
+    return disjunction([query, *(algebra.Concept(names.iri(one)) for one in sorted(within) if sizes[one])])
 
 
 def _predicted(
@@ -213,12 +199,12 @@ def _by_structure(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...]) ->
 
     def above(node: Query, parts: list[frozenset[int]]) -> frozenset[int]:
         match node:
-            case Concept(name):
+            case algebra.Concept(name):
                 concept = name_id(Role.CONCEPT, name, kb.facts.vocabulary)
                 return nobody if concept == EVERYTHING else frozenset(hierarchy.ancestors[concept].tolist())
-            case And():
+            case algebra.And():
                 return nobody.union(*parts)
-            case Or():
+            case algebra.Or():
                 return everyone.intersection(*parts)
             case _:
                 return nobody
@@ -226,8 +212,9 @@ def _by_structure(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...]) ->
     highest: frozenset[int] = fold(query, above)
     upper = set(highest)
     lower: set[int] = set()
-    forward = all(node.direction is Direction.FORWARD for node in walk(query) if isinstance(node, Exists))
-    if forward and all(isinstance(node, Concept | Exists | And | Or) for node in walk(query)):
+    forward = all(node.direction is Direction.FORWARD for node in walk(query) if isinstance(node, algebra.Exists))
+    positive = algebra.Concept | algebra.Exists | algebra.And | algebra.Or
+    if forward and all(isinstance(node, positive) for node in walk(query)):
         lower = set(answer_query(query, Index.of(class_view(kb.facts, axioms))).entities.tolist())
     equal = upper & lower
     return Place(equal, upper - equal, lower - equal, reasoned=False)
@@ -253,24 +240,24 @@ def to_expression(query: Query) -> Any:
 
     def said(node: Query, parts: list[Any]) -> Any:  # noqa: PLR0911
         match node:
-            case Entity(name):
+            case algebra.Entity(name):
                 return ("ObjectOneOf", name)
-            case Concept(name):
+            case algebra.Concept(name):
                 return OWL_THING if name == ANYTHING else name
-            case DataRange(datatype, facets):
+            case algebra.DataRange(datatype, facets):
                 bounds = [part for sign, value in facets for part in (XSD + _FACETS[sign], value)]
                 return ("DatatypeRestriction", datatype, *bounds) if bounds else datatype
-            case HasSelf(relation):
+            case algebra.HasSelf(relation):
                 return ("ObjectHasSelf", relation)
-            case Exists(relation, direction, operand):
+            case algebra.Exists(relation, direction, operand):
                 return (_word(operand, 1), _role(relation, direction), parts[0])
-            case AtLeast(count, relation, direction, operand):
+            case algebra.AtLeast(count, relation, direction, operand):
                 return (_word(operand, 0), str(count), _role(relation, direction), parts[0])
-            case Not():
+            case algebra.Not():
                 return ("ObjectComplementOf", parts[0])
-            case And():
+            case algebra.And():
                 return ("ObjectIntersectionOf", *parts)
-            case Or():
+            case algebra.Or():
                 return ("ObjectUnionOf", *parts)
             case _:
                 assert_never(node)
@@ -279,7 +266,7 @@ def to_expression(query: Query) -> Any:
 
 
 def _word(operand: Query, place: int) -> str:
-    return _MINIMUM[isinstance(operand, DataRange)][place]
+    return _MINIMUM[isinstance(operand, algebra.DataRange)][place]
 
 
 def _role(relation: str, direction: Direction) -> Any:

@@ -16,7 +16,6 @@ from tarbox.core.errors import QueryError
 from tarbox.core.ids import Role
 from tarbox.execution.rows import encode
 from tarbox.kb.attributes import say_attributes
-from tarbox.kb.facts import Ids
 from tarbox.models.scorer import Prediction, Predictor
 from tarbox.query.algebra import Query
 from tarbox.query.english import say_each, say_member
@@ -27,14 +26,7 @@ from tarbox.service.degrees import COUNTED
 from tarbox.service.knowledge_base import KnowledgeBase
 from tarbox.service.notebook_views import support_view
 from tarbox.service.proofs import FactLookup, Traced, contains, trace
-from tarbox.service.witnesses import (
-    AbsenceStep,
-    AssertionStep,
-    Step,
-    SubsumptionStep,
-    TypingStep,
-    Walk,
-)
+from tarbox.service.witnesses import AbsenceStep, AssertionStep, Step, SubsumptionStep, TypingStep, Walk
 
 SHOWN: Final = 5
 
@@ -125,8 +117,11 @@ def explain_answer(
     row = things.id(answer)
     root = trace(query, kb.index, predictor)
     proved = _described(root, kb, row) if role is Role.CONCEPT else [row] if root.has(row) else []
-    prediction = None if proved or predictor is None else predictor.predict(*_one_row(query, kb))
-    degree = None if prediction is None else _degree(prediction, role, row)
+    prediction = degree = None
+    if predictor is not None and not proved:
+        shape, ids = encode(query, kb.facts.vocabulary)
+        prediction = predictor.predict(shape, ids[None])
+        degree = prediction.concept(0, row) if role is Role.CONCEPT else float(prediction.entities[0, row])
     if not proved:
         _check_prediction(things.at(row).label, role, predicted, degree)
     walk = Walk(kb.index, FactLookup(predictor.probabilities) if predictor is not None else None)
@@ -149,15 +144,6 @@ def _annotating(kb: KnowledgeBase, concept: int, proved: Sequence[int]) -> str:
     through = facts.relations[own][np.isin(facts.tails[own], kb.index.instances.entities_of[concept])]
     labels = [kb.relations.at(relation).label for relation in np.unique(through).tolist()]
     return _list(labels) if labels else ""
-
-
-def _one_row(query: Query, kb: KnowledgeBase) -> tuple[Query, Ids]:
-    shape, ids = encode(query, kb.facts.vocabulary)
-    return shape, ids[None]
-
-
-def _degree(prediction: Prediction, role: Role, row: int) -> float:
-    return prediction.concept(0, row) if role is Role.CONCEPT else float(prediction.entities[0, row])
 
 
 def _check_prediction(label: str, role: Role, predicted: bool, degree: float | None) -> None:

@@ -95,10 +95,7 @@ class KnowledgeBase(QueryBuilder):
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        classes: bool | None = None,
-        given: str | os.PathLike[str] | None = None,
+        cls, path: str | os.PathLike[str], classes: bool | None = None, given: str | os.PathLike[str] | None = None
     ) -> KnowledgeBase:
         """The knowledge base in a store that `tarbox kb build` wrote, with the facts of the file `given` added.
 

@@ -41,14 +41,11 @@ def answers_view(answers: Answers) -> str:
 
 
 def query_view(kb: KnowledgeBase, query: Query) -> str:
-    """A query in English, in Manchester syntax, and as a picture."""
-    return f"<p>{escape(kb.describe(query))}<br><code>{escape(kb.render(query))}</code></p>{_picture(kb, query)}"
-
-
-def _picture(kb: KnowledgeBase, query: Query) -> str:
-    """Light in any theme: a notebook's is not told to pictures."""
-    drawn = draw(query, kb.naming.show, kb.describe(query), follow_theme=False)
-    return f'<div style="display:inline-block;background:#fff">{drawn}</div>'
+    """A query in English, in Manchester syntax, and as a picture: light in any theme, which pictures are not told."""
+    english = kb.describe(query)
+    drawn = draw(query, kb.naming.show, english, follow_theme=False)
+    said = f"<p>{escape(english)}<br><code>{escape(kb.render(query))}</code></p>"
+    return f'{said}<div style="display:inline-block;background:#fff">{drawn}</div>'
 
 
 def kb_view(kb: KnowledgeBase) -> str:

@@ -133,12 +133,7 @@ class Reasoner:
         return explain_answer(tree_of(self.kb, query), self.kb, answer, role, predicted=True, predictor=predictor)
 
     def candidates(
-        self,
-        relation: str,
-        within: QueryLike | None = None,
-        k: int = 1000,
-        concept: str | None = None,
-        first: int = 0,
+        self, relation: str, within: QueryLike | None = None, k: int = 1000, concept: str | None = None, first: int = 0
     ) -> CandidateList:
         """The most likely facts of a relation that are not known, at most `k`, each with what speaks for it.
 

@@ -83,11 +83,7 @@ def compare_sets(kb: KnowledgeBase, first: Ids, second: Ids, everything: bool) -
 
 
 def describe_set(
-    kb: KnowledgeBase,
-    members: Ids,
-    background: Ids | None,
-    everything: bool = False,
-    probabilities: Rows | None = None,
+    kb: KnowledgeBase, members: Ids, background: Ids | None, everything: bool = False, probabilities: Rows | None = None
 ) -> Answers:
     """The concepts that a set is rich in, the most surprising first: see `KnowledgeBase.describe_set`.
 

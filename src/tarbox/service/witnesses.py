@@ -24,19 +24,7 @@ from tarbox.core.ids import Role
 from tarbox.execution.graph import Graph, Index
 from tarbox.execution.rows import EVERYTHING, directed, name_id
 from tarbox.kb.facts import Facts, Ids
-from tarbox.query.algebra import (
-    And,
-    AtLeast,
-    Concept,
-    DataRange,
-    Direction,
-    Entity,
-    Exists,
-    HasSelf,
-    Not,
-    Or,
-    Query,
-)
+from tarbox.query.algebra import And, AtLeast, Concept, DataRange, Direction, Entity, Exists, HasSelf, Not, Or, Query
 from tarbox.service.concept_paths import shortest_chain
 from tarbox.service.proofs import FactLookup, Traced, contains
 

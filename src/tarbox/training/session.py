@@ -85,10 +85,7 @@ class TrainingSource:
 
 
 def start(
-    source: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    settings: Settings,
-    listeners: Listeners = ALONE,
+    source: str | os.PathLike[str], output: str | os.PathLike[str], settings: Settings, listeners: Listeners = ALONE
 ) -> State:
     """Train on all facts of a store, or on the training split of a benchmark; returns where training ended."""
     check_place(Path(output))

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from tarbox.core.config import Table, flatten, merge, read_config, to_table, to_toml, unknown_key
 from tarbox.core.errors import ConfigError
@@ -108,14 +108,7 @@ class Settings:
 
 
 COMPONENTS: Final[Mapping[str, type[Any]]] = {
-    "batches": BatchConfig,
-    "negatives": NegativesConfig,
-    "objective": ObjectiveConfig,
-    "optimizer": OptimizerConfig,
-    "stopping": StoppingConfig,
-    "validation": ValidationConfig,
-    "checkpoints": CheckpointConfig,
-    "hardware": HardwareConfig,
+    one.name: cast(type[Any], one.default_factory) for one in fields(Settings) if one.default_factory is not MISSING
 }
 
 

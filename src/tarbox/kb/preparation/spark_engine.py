@@ -98,9 +98,11 @@ class SparkEngine(TableEngine):
         self._execute(f"DROP TABLE {self._tables.pop(table)}")
 
     def fetch(self, sql: str) -> pa.RecordBatchReader:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         with self._asking():
             client, frame = self._session.client, self._session.sql(sql)
-            plan, schema = frame._plan.to_proto(client), _arrow_schema(frame.schema)
+            plan, schema = frame._plan.to_proto(client), to_arrow_schema(frame.schema)
         return pa.RecordBatchReader.from_batches(schema, self._stream(client, plan, schema))
 
     def _stream(self, client: Any, plan: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -178,12 +180,6 @@ def _as_a_program() -> Iterator[None]:
     finally:
         if not named:
             del main.__file__
-
-
-def _arrow_schema(schema: Any) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema)
 
 
 def _range_of(column: str, bounds: list[str]) -> str:

@@ -25,13 +25,9 @@ def _sources(raw: Path | None) -> list[Source]:
     return [Source(path, path.name, "turtle")]
 
 
-def _with_iris(query: str) -> str:
-    return re.sub(r":(\w+)", r"<https://tarbox.example/academia#\1>", query)
-
-
 ACADEMIA: Final = Preset(
     "academia",
     "researchers, universities, companies, techniques and places; embedded, for demonstrations",
     _sources,
-    examples=tuple(map(_with_iris, _EXAMPLES)),
+    examples=tuple(re.sub(r":(\w+)", r"<https://tarbox.example/academia#\1>", query) for query in _EXAMPLES),
 )

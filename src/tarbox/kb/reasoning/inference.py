@@ -237,14 +237,6 @@ def report_inference(rules: RuleSet, clashes: Clashes, same: int, taxonomy: Taxo
     )
 
 
-def infer_for_store(
-    facts: Facts, axioms: tuple[Axiom, ...], mode: InferenceMode, seconds: float | None
-) -> tuple[Facts, dict[str, Any]]:
-    """`infer`, and what the manifest says of it."""
-    every, report = infer(facts, axioms, mode, seconds)
-    return every, describe_inference(mode, None if every is facts else report)
-
-
 def describe_inference(mode: InferenceMode, report: InferenceReport | None) -> dict[str, Any]:
     """What the manifest says; there is no report where there was nothing to infer from."""
     told: dict[str, Any] = {"mode": mode.value}

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tarbox.models.credo.kernels import _compiled, _find
+from tarbox.execution.compilation import compiled
+from tarbox.models.credo.kernels import _find
 
 
-@_compiled
+@compiled
 def _join_typings(typings: Any, entity: int, strength: float, absent: Any, met: Any) -> None:
     """Join the concepts of an entity that a proof of some strength leads to into [C] the probability that nothing leads
     to each, and mark the eights of concepts that are met."""
@@ -28,7 +29,7 @@ def _join_typings(typings: Any, entity: int, strength: float, absent: Any, met: 
             absent[concept] = max(absent[concept] * (1.0 - chance), 1e-300)
 
 
-@_compiled
+@compiled
 def describe(links: Any, ways: Any, typings: Any, block: Any, limits: Any) -> Any:
     """(sizes, concepts, probabilities) of the entities `block[0]` to `block[1]`: the noisy-or of their own typings and
     of those of what the directed relations `ways` lead them to. `limits` are how many concepts there are, and the least
@@ -64,7 +65,7 @@ def describe(links: Any, ways: Any, typings: Any, block: Any, limits: Any) -> An
     return sizes, found[:filled].copy(), likely[:filled].copy()
 
 
-@_compiled
+@compiled
 def gather_concepts(typings: Any, set_E: Any, known: Any, least: float, space: Any, touched: Any) -> int:
     """What the members of one set say of concepts; returns how many concepts are `touched`.
 
@@ -103,7 +104,7 @@ def gather_concepts(typings: Any, set_E: Any, known: Any, least: float, space: A
     return count
 
 
-@_compiled
+@compiled
 def raise_to_narrower(ancestors: Any, concepts: Any, values: Any, space: Any) -> None:
     """Each of the values of these concepts raised to the greatest of the sub-concepts among them."""
     offsets, above = ancestors

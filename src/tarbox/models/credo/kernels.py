@@ -11,19 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final
 
-import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
+from tarbox.execution.compilation import compiled
 
 PASSED: Final = 64
 """A path of two steps goes through so many of an entity's links at most."""
-
-
-def _compiled(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
 def share_out(work: Callable[[slice], object], size: int, block: int) -> None:
@@ -37,7 +32,7 @@ def share_out(work: Callable[[slice], object], size: int, block: int) -> None:
         list(pool.map(work, blocks))
 
 
-@_compiled
+@compiled
 def _find(columns: Any, low: int, high: int, wanted: int) -> int:
     """The first place from `low` to `high` with this column or a later one."""
     while low < high:
@@ -49,7 +44,7 @@ def _find(columns: Any, low: int, high: int, wanted: int) -> int:
     return low
 
 
-@_compiled
+@compiled
 def sum_rows(offsets: Any, columns: Any, weights: Any, out: Any) -> None:
     """[N] the sum of the weights of each row's columns."""
     for row in range(len(out)):
@@ -59,7 +54,7 @@ def sum_rows(offsets: Any, columns: Any, weights: Any, out: Any) -> None:
         out[row] = total
 
 
-@_compiled
+@compiled
 def project_counted(links: Any, relations: Any, sets_BE: Any, count: int, out_BE: Any) -> None:
     """Row by row the probability that links lead from `count` or more members of the set to x: the tail of the Poisson
     binomial distribution, by its recurrence."""
@@ -86,7 +81,7 @@ def project_counted(links: Any, relations: Any, sets_BE: Any, count: int, out_BE
                 out_BE[row, reached] = max(1 - np.sum(exactly), 0)
 
 
-@_compiled
+@compiled
 def project(links: Any, relations: Any, sets_BE: Any, out_BE: Any) -> None:
     """Row by row the probability that a link leads from a member of the set to x: the noisy-or of its proofs."""
     starts, near, far, degrees = links
@@ -117,7 +112,7 @@ def project(links: Any, relations: Any, sets_BE: Any, out_BE: Any) -> None:
             found[entity] = 0
 
 
-@_compiled
+@compiled
 def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
     """Add to counts [R, L] how often entity i, which stands in a row, has each l."""
     offsets, columns = having
@@ -126,7 +121,7 @@ def count_pairs(rows: Any, entities: Any, having: Any, counts: Any) -> None:
             counts[rows[number], columns[place]] += 1
 
 
-@_compiled
+@compiled
 def find_excluded(exclusions: Any, rows: Any, entities: Any, having: Any, out: Any) -> None:
     """[N] whether entity i has anything that its row excludes."""
     offsets, columns = having
@@ -137,7 +132,7 @@ def find_excluded(exclusions: Any, rows: Any, entities: Any, having: Any, out: A
                 break
 
 
-@_compiled
+@compiled
 def count_paths(graph: Any, column: Any, facts: Any, counts: Any) -> None:
     """How often each path of one and two steps goes with each relation, over facts [N, 3]: relation, head, tail."""
     starts, relations, others = graph
@@ -161,7 +156,7 @@ def count_paths(graph: Any, column: Any, facts: Any, counts: Any) -> None:
                 second += 1
 
 
-@_compiled
+@compiled
 def count_bodies(starts: Any, relations: Any, column: Any, inverse: Any, bodies: Any) -> None:
     """How often each path of two steps occurs at all: the links in times the links out, for each entity between.
 
@@ -187,7 +182,7 @@ def count_bodies(starts: Any, relations: Any, column: Any, inverse: Any, bodies:
             out[own] = 0
 
 
-@_compiled
+@compiled
 def find_paths(graph: Any, column: Any, confidences: Any, facts: Any, out: Any) -> None:
     """[N, 4] of facts [N, 3]: the best confidence of a path of one step and of two, the noisy-or of all paths of two
     as a sum of -log(1 - confidence), and how many of these there are, as a logarithm."""
@@ -215,7 +210,7 @@ def find_paths(graph: Any, column: Any, confidences: Any, facts: Any, out: Any) 
         out[fact, 3] = np.log1p(out[fact, 3])
 
 
-@_compiled
+@compiled
 def _keep_strongest(heap: Any, first: int, size: int, most: int, item: Any) -> None:
     """Add an item (value, id) to the `size` strongest from `first` on, or put it in the place of the weakest of `most`.
 
@@ -251,7 +246,7 @@ def _keep_strongest(heap: Any, first: int, size: int, most: int, item: Any) -> N
     values[first + place], ids[first + place] = value, number
 
 
-@_compiled
+@compiled
 def find_similar(having: Any, sharing: Any, lengths: Any, wanted: Any, limits: Any) -> Any:
     """(sizes, others, similarity) of the entities `wanted`: the nearest of each, in any order.
 
@@ -296,7 +291,7 @@ def find_similar(having: Any, sharing: Any, lengths: Any, wanted: Any, limits: A
     return sizes, others[:filled].copy(), similarity[:filled].copy()
 
 
-@_compiled
+@compiled
 def weigh_similar(similar: Any, adjacency: Any, asked: Any, size: int, out: Any) -> None:
     """[N, 2] of pairs (row of the adjacency of `near`'s neighbours, far): the logarithm of the similarity of the
     neighbours that lead to `far`, and its share of those that lead anywhere.

@@ -15,12 +15,13 @@ from typing import Any, Final, final
 import numpy as np
 import torch
 
+from tarbox.execution.compilation import compiled
 from tarbox.kb.arrays import Flags, Floats, Ids, Keys, Places
 from tarbox.kb.axioms import Axiom, class_links
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, contains, distinct, pair_keys
-from tarbox.models.credo.kernels import _compiled, share_out
+from tarbox.models.credo.kernels import share_out
 from tarbox.models.credo.neighbours import Adjacency, Neighbours, SharedLinks
 from tarbox.models.credo.network import complete, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT
@@ -232,7 +233,7 @@ def _sum_shared(having: Rows, weights: Floats, lower: Places, upper: Places) -> 
     return out
 
 
-@_compiled
+@compiled
 def sum_shared(having: Any, weights: Any, pairs: Any, out: Any) -> None:
     """[N] the weight of the columns that rows i and j share, for pairs (i, j); of a row i of many columns some, drawn
     evenly, stand for all."""

@@ -25,15 +25,7 @@ from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.base import Model, Task
-from tarbox.models.learning.batches import (
-    TASKS,
-    BatchConfig,
-    Kind,
-    PairSource,
-    QuerySource,
-    SampleRows,
-    SampleSource,
-)
+from tarbox.models.learning.batches import TASKS, BatchConfig, Kind, PairSource, QuerySource, SampleRows, SampleSource
 from tarbox.models.learning.negatives import Truths, corrupt_subsumptions, corrupt_typings, distinct
 from tarbox.models.one_more_hop import MEMBERS_SHAPE as MEMBERS
 from tarbox.models.one_more_hop import TYPES_SHAPE as TYPES
@@ -104,12 +96,7 @@ def _of_batch(batch: Batch, width: int, config: BatchConfig, device: torch.devic
 
 
 def _of_pairs(
-    kind: Kind,
-    slots_GS: Ids | Keys,
-    answers: tuple[Keys, int],
-    config: BatchConfig,
-    device: torch.device,
-    samples: str,
+    kind: Kind, slots_GS: Ids | Keys, answers: tuple[Keys, int], config: BatchConfig, device: torch.device, samples: str
 ) -> QuerySource:
     """All true answers are positives: `answers` are the sorted keys `query * width + answer`, and the width.
 
