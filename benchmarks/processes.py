@@ -13,6 +13,9 @@ two cannot: pairs of epochs in which others had more than a twentieth of a proce
 MRR is of held-out assertions in both directions among all entities, known ones filtered. The seeds of one process show
 what a seed is worth.
 
+`--ceiling` has one process train beside as many others that train by themselves, in turns with the rest: what they do
+together, times one alone, is what the machine gives to processes that have nothing to say to each other.
+
 Bars: `--processes 2` at 1.7 times the rate, and the same MRR within 0.5 points.
 """
 
@@ -22,9 +25,12 @@ import argparse
 import json
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -106,6 +112,46 @@ def time_pairs(arms: Sequence[Generator[float, None, Complex]], epochs: int) -> 
     return found[chosen] if chosen.sum() >= ENOUGH else found, int(chosen.sum())
 
 
+def toil(facts: HeldOut, settings: Settings, config: ComplexConfig, ready: Event) -> None:
+    """A process that trains by itself, without end."""
+    while True:
+        for _ in train(facts, settings, config):
+            ready.set()
+
+
+@contextmanager
+def beside(
+    others: int, facts: HeldOut, settings: Settings, config: ComplexConfig
+) -> Iterator[Generator[float, None, Complex]]:
+    """An arm of one process, during whose epochs so many others train by themselves."""
+    start = multiprocessing.get_context("spawn")
+    ready = [start.Event() for _ in range(others)]
+    twins = [start.Process(target=toil, args=(facts, settings, config, own), daemon=True) for own in ready]
+
+    def tell(number: signal.Signals) -> None:
+        for twin in twins:
+            assert twin.pid is not None
+            os.kill(twin.pid, number)
+
+    def arm() -> Generator[float, None, Complex]:
+        alone = train(facts, settings, config)
+        for _ in range(settings.stopping.epochs):
+            tell(signal.SIGCONT)
+            seconds = next(alone)
+            tell(signal.SIGSTOP)
+            yield seconds
+        return finish(alone)
+
+    for twin, own in zip(twins, ready, strict=True):
+        twin.start()
+        own.wait()
+    tell(signal.SIGSTOP)
+    try:
+        yield arm()
+    finally:
+        tell(signal.SIGKILL)
+
+
 def spent_by_others() -> float:
     """Seconds of processors that all but this process and its children have had; 0 where there is no /proc."""
     if not Path("/proc/stat").exists():
@@ -124,6 +170,26 @@ def finish(arm: Generator[float, None, Complex]) -> Complex:
     except StopIteration as end:
         return cast(Complex, end.value)
     raise AssertionError
+
+
+def ceiling(name: str, facts: HeldOut, settings: Settings, config: ComplexConfig) -> dict[str, Any]:
+    """What as many processes as the settings say do, times one: together, and each by itself."""
+    size, own = settings.hardware.processes, replace(settings, hardware=replace(settings.hardware, processes=1))
+    with beside(size - 1, facts, own, config) as apart:
+        arms = [train(facts, own, config), train(facts, settings, config), apart]
+        seconds, _ = time_pairs(arms, settings.stopping.epochs)
+        for arm in arms:
+            finish(arm)
+    one, together, by_itself = seconds.T
+    ratios = {
+        "speedup": one / together,
+        "ceiling": size * one / by_itself,
+        "of_ceiling": by_itself / (size * together),
+    }
+    found = {key: float(np.median(ratio)) for key, ratio in ratios.items()}
+    said = "{speedup:.2f} times one; {ceiling:.2f} each by itself; {of_ceiling:.2f} of that".format(**found)
+    print(f"{name:12} {size} processes: {said}", flush=True)
+    return {"set": name, "compared": f"{size} to as many apart", **found}
 
 
 def measure(
@@ -199,6 +265,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=2048, help="batches.size")
     parser.add_argument("--shards", type=int, default=0, help="hardware.shards of the one process")
     parser.add_argument("--balance", action="store_true")
+    parser.add_argument("--ceiling", action="store_true")
     chosen = parser.parse_args()
     settings = resolve([read_recipe("credo")], "credo")
     settings = replace(
@@ -211,8 +278,13 @@ def main() -> None:
     rows = []
     for name in chosen.only or ("dbpedia77k", "yago4"):
         facts = open_store(chosen.scratch / f"kb-{name}").facts
-        arms = (chosen.processes, chosen.seeds)
-        rows += balance(name, facts) if chosen.balance else measure(name, facts, settings, config, arms)
+        if chosen.balance:
+            rows += balance(name, facts)
+        elif chosen.ceiling:
+            own = replace(settings, hardware=replace(settings.hardware, processes=chosen.processes))
+            rows.append(ceiling(name, HeldOut(facts, hold_out(facts, settings.seed, 0.1)), own, config))
+        else:
+            rows += measure(name, facts, settings, config, (chosen.processes, chosen.seeds))
     if "OUT" in os.environ:
         (Path(os.environ["OUT"]) / "processes.json").write_text(json.dumps(rows, indent=1) + "\n")
 
