@@ -117,6 +117,12 @@ def cut(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_answering_does_not_import_torch(run: Path) -> None:
+    code = f"import sys, tarbox; tarbox.open({str(run)!r}).answer('owl:Thing'); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.parametrize("point", CUTS)
 def test_a_run_that_was_killed_goes_on_to_the_same_model(point: str, cut: Path, run: Path) -> None:
     assert not (cut / point / "model.safetensors").exists()

@@ -4,7 +4,7 @@ never leads an entity to itself excludes that."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from tarbox.kb.arrays import Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
-from tarbox.models.base import Sizes
 from tarbox.models.credo.kernels import count_pairs, find_excluded
+
+if TYPE_CHECKING:
+    from tarbox.models.base import Sizes
 
 Mask = NDArray[np.bool_]
 

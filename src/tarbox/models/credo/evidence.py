@@ -12,23 +12,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tarbox.kb.arrays import Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
-from tarbox.models.base import Sizes
 from tarbox.models.credo.compatibility import Compatibility
 from tarbox.models.credo.kernels import sum_rows
 from tarbox.models.credo.neighbours import Neighbours
 from tarbox.models.credo.rules import RuleConfidences
 from tarbox.models.saved import sizes_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tarbox.models.base import Sizes
 
 
 @final
@@ -62,6 +64,8 @@ _DENSE_ROWS: Final = 1 << 13
 def fit_linear(rows: Rows, width: int) -> Tensor:
     """[F, F] the weights, with a diagonal of 0, that predict every column of a 0/1 matrix [N, F] from the others with
     least squared error."""
+    import torch
+
     products = SHRINKAGE * torch.eye(width, dtype=torch.float64)
     for start in range(0, len(rows), _DENSE_ROWS):
         part = _dense(rows, np.arange(start, min(start + _DENSE_ROWS, len(rows))), width)
@@ -73,6 +77,8 @@ def fit_linear(rows: Rows, width: int) -> Tensor:
 
 def _dense(rows: Rows, chosen: Keys | Ids, width: int) -> Tensor:
     """[b, F] some rows written out."""
+    import torch
+
     found = torch.zeros(len(chosen), width)
     origin, columns = rows.gather(chosen)
     found[torch.from_numpy(origin), torch.from_numpy(columns.astype(np.int64))] = 1.0
