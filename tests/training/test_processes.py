@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from stopping import Stopper
 from tarbox.core.errors import ConfigError
@@ -29,13 +27,13 @@ from tarbox.training.checkpoints import State
 from tarbox.training.events import read_metrics
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.group import ProcessGroup, ProcessLost, lead
-from tarbox.training.hardware import Hardware, HardwareConfig, numerics, open_hardware
+from tarbox.training.hardware import HardwareConfig, numerics, open_hardware
 from tarbox.training.loop import build_engine
 from tarbox.training.run import LAST, RunFolder, read_tensors
 from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, read_assignments, resolve
 from tarbox.training.sharded import LeaderOrder, ShardedEngine, follow
-from tarbox.training.step import Engine, Stepper
+from tarbox.training.step import Stepper
 
 PARTED = "parted_model:Parted"
 SIZES = Sizes(entities=40, concepts=8, relations=3)
@@ -61,11 +59,7 @@ def settings_of(processes: int, shards: int) -> Settings:
 
 @contextmanager
 def engine_of(
-    facts: Facts,
-    processes: int,
-    shards: int = 0,
-    lifts: bool = True,
-    follows: Callable[[ProcessGroup], None] = follow,
+    facts: Facts, processes: int, shards: int = 0, lifts: bool = True
 ) -> Iterator[tuple[Stepper, Complex, ProcessGroup]]:
     """One process without shards has the plain engine."""
     settings = settings_of(processes, shards)
@@ -75,7 +69,7 @@ def engine_of(
     sources: list[LinkSource] = link_sources(facts, 0, hardware.device)
     if not lifts:
         sources = [LinkSource(own.task, own.links_L3, own.rivals, own.sparse) for own in sources]
-    with lead(settings.hardware, follows, LeaderOrder.QUIT) as group, numerics(hardware):
+    with lead(settings.hardware, follow, LeaderOrder.QUIT) as group, numerics(hardware):
         if processes == 1 and not shards:
             yield build_engine(settings, predictor, sources, hardware), predictor, group
             return
@@ -144,47 +138,6 @@ def test_many_learn_as_one_and_a_killed_one_ends_all(facts: Facts, alone: list[f
         finally:
             assert time.monotonic() - began < 15
     assert not any(child.is_alive() for child in children)
-
-
-def test_what_followers_have_prepared_is_used_after_any_order(facts: Facts) -> None:
-    """They begin a step before it is ordered. To collect before every step changes nothing; an epoch that begins again
-    is that epoch, bit by bit."""
-    found = []
-    for cut in (False, True):
-        with engine_of(facts, 2) as (engine, predictor, _):
-            step = engine.runner(open_hardware(HardwareConfig("cpu")))
-            if cut:
-                engine.portions.begin(0, 5, 1)
-            for epoch in (0, 1):
-                engine.portions.begin(0, epoch, 0)
-                for _ in range(engine.portions.steps):
-                    if cut:
-                        engine.collect()
-                    step()
-            engine.collect()
-            found.append([own.detach().clone() for own in predictor.parameters()])
-    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
-
-
-@LINUX
-def test_a_follower_that_fails_before_an_order_is_named(facts: Facts) -> None:
-    lost = pytest.raises(ProcessLost, match="process 1 of 2 failed: no luck")
-    with lost, engine_of(facts, 2, follows=_fail) as (engine, _, _):
-        train(engine, 1)
-
-
-def _fail(group: ProcessGroup) -> None:
-    """Follow to the second step, which cannot be prepared."""
-    prepare, prepared = Engine.differentiate, list[Tensor]()
-
-    def differentiate(engine: Engine, hardware: Hardware) -> Tensor:
-        if prepared:
-            raise RuntimeError("no luck")
-        prepared.append(prepare(engine, hardware))
-        return prepared[0]
-
-    with patch.object(Engine, "differentiate", differentiate):
-        follow(group)
 
 
 @pytest.fixture

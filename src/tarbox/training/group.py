@@ -72,18 +72,10 @@ class ProcessGroup:
                 if wait:
                     self.told.pop()[0].wait()
 
-    def listen(self) -> Callable[[], list[float]]:
-        """Begin to receive the leader's next order; calling what this gives waits for it."""
+    def hear(self) -> list[float]:
         numbers = torch.zeros(_LENGTH, dtype=torch.float64)
-        with self._watched():
-            work = dist.broadcast(numbers, 0, async_op=True)
-
-        def hear() -> list[float]:
-            with self._watched():
-                work.wait()
-            return numbers.tolist()
-
-        return hear
+        self.broadcast(numbers)
+        return [float(number) for number in numbers]
 
     def broadcast(self, tensor: Tensor) -> None:
         """What the leader has is then with all."""

@@ -5,9 +5,6 @@ Who has which nodes and links is in `sharding`, how rows get there in `shard_tab
 A `Member` is what every process has of a fit. The leader has the whole tables beside it, and a `ShardedEngine` in the
 place of an `Engine`: what the loop asks of it becomes an order, which all members obey alike.
 
-A step has two parts: gradients of what a process has, and the update, before which all agree about relations. Followers
-begin the first without an order: it changes nothing that another order could ask for.
-
 Rivals of a link are drawn from the nodes that its process has, which stand for all. Gradients of relations are averaged
 in every step, those of nodes concern one process alone. What is random comes from the seed, the epoch, the step and the
 process, so that a resumed fit with as many processes goes on bit by bit.
@@ -23,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
-from functools import partial
 from typing import Any, cast, final
 
 import torch
@@ -73,7 +69,7 @@ class Member:
         sources: Sequence[LinkSource],
     ) -> None:
         self.group, self.settings, self.sources = group, settings, sources
-        self.hardware = Hardware(settings.hardware, group.device)
+        self.hardware = Hardware(replace(settings.hardware, graphs=False), group.device)
         self._sampler = Sampler(settings.negatives, torch.Generator(group.device))
         self._epoch = self._step = 0
         rounds = Rounds.of(group.size, settings.hardware.shards)
@@ -88,8 +84,7 @@ class Member:
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=group.device)
         self._nobody = torch.empty(0, dtype=torch.int64, device=group.device)
         self._drawn: list[tuple[LinkSource, Tensor, Tensor]] = []
-        self._differentiate: Callable[[], Tensor] | None = None
-        self._tasks_T: Tensor | None = None
+        self._run: Callable[[], None] = self._idle
 
     def _count_links(self, sizes: Sizes) -> Tensor:
         """[nodes] the links of each, as those of one epoch are drawn."""
@@ -136,7 +131,7 @@ class Member:
     def _begin(self, epoch: int, step: int) -> None:
         """Draw the links of an epoch, the same everywhere, and see which are whose. One that was killed between its
         last step and its end has no step left."""
-        self._epoch, self._step, self._differentiate, self._tasks_T = epoch, step, None, None
+        self._epoch, self._step = epoch, step
         self._reseed("links")
         self._drawn = []
         for own in self.sources:
@@ -158,42 +153,35 @@ class Member:
                 sources.append(LinkSource(own.task, links, rivals, own.sparse))
                 present.append(place)
         self._nobody = self.shards.nobody(number, self.group.rank)
-        self._differentiate = self._idle
+        self._run = self._idle
         if sources:
             size = max(1, sum(map(len, sources)) // self.round_steps)
             batches = replace(self.settings.batches, size=size, most_steps=self.round_steps)
             portions = Portions(sources, batches, self.group.device)
             portions.begin(self.settings.seed, self._epoch, self._step % self.round_steps)
             objective = replace(self._objective, shares_PT=self._objective.shares_PT[present])
-            engine = Engine(self.module, portions, objective, self.optimizer, self._sampler)
-            self._differentiate = partial(engine.differentiate, self.hardware)
+            engine = Engine(self.module, portions, objective, self.optimizer, self._sampler, self._agree)
+            engine.losses_T = self.losses_T
+            self._run = engine.runner(self.hardware)
         self.module.train()
 
-    def prepare(self) -> None:
-        """The gradients of the next step of this epoch, unless they are there or it has none."""
-        if self._differentiate is not None and self._tasks_T is None:
-            self._reseed(f"{self._step}/{self.group.rank}")
-            self._tasks_T = self._differentiate()
-
     def _advance(self) -> None:
-        self.prepare()
-        assert self._tasks_T is not None
-        tasks_T, self._tasks_T = self._agree(self._tasks_T), None
-        self.optimizer.step()
-        self.losses_T.add_(tasks_T)
+        self._reseed(f"{self._step}/{self.group.rank}")
+        self._run()
         self.module.nodes.detach()[self._nobody] = 0.0  # a rival that is nobody learns nothing
         self._step += 1
         if self._step % self.round_steps == 0:
-            self._differentiate = None
             self.tables.move(self.round)
             if self._step < self.steps:
                 self._open_round()
 
-    def _idle(self) -> Tensor:
-        """The gradients of a process that has no link in this round: relations change with those of others."""
+    def _idle(self) -> None:
+        """The step of a process that has no link in this round: relations change with those of others."""
         self.optimizer.zero_grad(set_to_none=True)
         self.module.relations.grad = torch.zeros_like(self.module.relations)
-        return torch.zeros(len(Task), device=self.group.device)
+        tasks_T = self._agree(torch.zeros(len(Task), device=self.group.device))
+        self.optimizer.step()
+        self.losses_T.add_(tasks_T)
 
     def _agree(self, tasks_T: Tensor) -> Tensor:
         """The mean gradient of relations, and the mean losses, of all processes: they are there when the optimizer has
@@ -297,19 +285,13 @@ class ShardedEngine:
 
 
 def follow(group: ProcessGroup) -> None:
-    """What all processes but the leader do. A step is most often what comes next: they prepare it while they listen."""
-    while group.listen()()[0] == LeaderOrder.FIT:
+    """What all processes but the leader do."""
+    while group.hear()[0] == LeaderOrder.FIT:
         about, tensors = group.spread()
         member = Member.join(group, about, tensors)
         with numerics(member.hardware), threads(member.hardware, about["operations"]), kept():
-            while (order := _hear(group, member))[0] != LeaderOrder.RELEASE:
+            while (order := group.hear())[0] != LeaderOrder.RELEASE:
                 member.obey(*order)
-
-
-def _hear(group: ProcessGroup, member: Member) -> list[float]:
-    hear = group.listen()
-    member.prepare()
-    return hear()
 
 
 def check_processes(settings: Settings) -> None:

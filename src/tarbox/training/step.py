@@ -116,6 +116,15 @@ def _by_factor(config: OptimizerConfig, module: nn.Module) -> list[tuple[float, 
     return list(found.items())
 
 
+Agreement = Callable[[Tensor], Tensor]
+"""Between backward pass and update: makes gradients those of all processes, and the losses [4] of the tasks, too."""
+
+
+def alone(tasks_T: Tensor) -> Tensor:  # noqa: N803
+    """The agreement of one process."""
+    return tasks_T
+
+
 class EpochPlan(Protocol):
     """`steps` of `samples` each make an epoch, of these tasks; it goes on where it is told to begin."""
 
@@ -162,28 +171,26 @@ class Engine:
         objective: Objective,
         optimizer: torch.optim.Optimizer,
         sampler: Sampler,
+        agree: Agreement = alone,
     ) -> None:
         self.module, self.portions, self.objective = module, portions, objective
-        self.optimizer, self.sampler = optimizer, sampler
+        self.optimizer, self.sampler, self._agree = optimizer, sampler, agree
         self.losses_T = torch.zeros(len(Task), dtype=torch.float64, device=sampler.generator.device)
 
     def runner(self, hardware: Hardware) -> Callable[[], None]:
         """How a step is made on this hardware."""
 
         def step() -> None:
-            tasks_T = self.differentiate(hardware)
+            self.optimizer.zero_grad(set_to_none=True)
+            with hardware.autocast(), sharing():
+                loss, tasks_T = self._losses(self._draw())
+            loss.backward()  # type: ignore[no-untyped-call]
+            tasks_T = self._agree(tasks_T)
             self.optimizer.step()
             self.losses_T.add_(tasks_T)
 
-        return Recorded(step, self.sampler.generator) if hardware.cuda and hardware.config.graphs else step
-
-    def differentiate(self, hardware: Hardware) -> Tensor:
-        """Draw the next samples and give all parameters their gradients; returns the loss [4] of each task."""
-        self.optimizer.zero_grad(set_to_none=True)
-        with hardware.autocast(), sharing():
-            loss, tasks_T = self._losses(self._draw())
-        loss.backward()  # type: ignore[no-untyped-call]
-        return tasks_T
+        recorded = hardware.cuda and hardware.config.graphs and self._agree is alone
+        return Recorded(step, self.sampler.generator) if recorded else step
 
     def operations(self) -> int:
         """About how many multiplications the largest kernel of a step makes: the samples of a portion, by their
