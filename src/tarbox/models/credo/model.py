@@ -43,9 +43,9 @@ Scores = NDArray[np.float64]
 
 _AT_ONCE: Final = 1 << 24
 """Cells of fuzzy sets held at a time."""
-_FLOOR: Final = 1e-6
+_FLOOR: Final = 1e-5
 """In scores: what an entity that an operand of `and` does not reach counts there, so that the others order it."""
-_FREQUENT: Final = 1e-5
+_FREQUENT: Final = 1e-4
 """And what more it counts where the operand's relation leads there most often."""
 _TIE: Final = 1e-12
 """What a prior adds to a score: it orders candidates that are equal otherwise."""
