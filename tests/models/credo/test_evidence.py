@@ -246,6 +246,17 @@ def test_frequent_columns_are_those_with_most_instances() -> None:
 # Compatibility
 
 
+def test_a_small_concept_excludes_what_is_above_a_candidate() -> None:
+    """7 bands among 260 people, 30 of them singers: none of the bands is a person, so that none is a singer."""
+    words = Vocabulary.of([f"e{n:03}" for n in range(267)], ["Band", "Person", "Singer"], ["likes"])
+    band, person, singer = range(3)
+    typings = [(n, person) for n in range(260)] + [(n, singer) for n in range(30)] + [(n, band) for n in range(260, 267)]
+    facts = Facts.of(words, [(0, 0, 1)], typings, [(singer, person)])
+    kinds = Evidence.of(facts).compatibility
+    asked = np.array([[262, singer], [262, person], [100, singer], [100, band]]).T
+    assert kinds.allow_typings(*asked).tolist() == [False, False, True, False]
+
+
 def test_what_never_meets_a_large_concept_excludes_it() -> None:
     """100 people, 40 of them doctors, and 100 cities: no city is a doctor, and only cities are lived in."""
     words = Vocabulary.of([f"e{n:03}" for n in range(200)], ["City", "Doctor", "Person"], ["livesIn"])
@@ -279,6 +290,7 @@ def test_exclusions_against_a_plain_count(seed: int) -> None:
     entities_of = {c: {e for e, other in typings if other == c} for c in range(5)}
     typed = {e for e, _ in typings}
     large = {c for c, members in entities_of.items() if members and 2 * len(members) <= len(typed)}
+    above = evidence.instances.hierarchy.ancestors
 
     def excludes(members: list[int], c: int) -> bool:
         expected = len(members) * len(entities_of[c]) / len(typed)
@@ -286,8 +298,10 @@ def test_exclusions_against_a_plain_count(seed: int) -> None:
 
     concepts = np.array(list(product(range(60), range(5))), np.int64)
     for (entity, concept), found in zip(concepts.tolist(), kinds.allow_typings(*concepts.T).tolist(), strict=True):
-        own = [c for c in large if (entity, c) in typings]
-        assert found == (not any(excludes(list(entities_of[concept]), c) for c in own))
+        own = [c for c in range(5) if (entity, c) in typings]
+        by_it = any(excludes(list(entities_of[concept]), c) for c in own)
+        by_them = any(excludes(list(entities_of[c]), wider) for c in own for wider in above[concept].tolist())
+        assert found == (not by_it and not by_them)
     for relation in range(3):
         asked = np.array(list(product([relation], range(0, 60, 7), range(0, 60, 5))), np.int64)
         for (_, head, tail), found in zip(asked.tolist(), kinds.allow_links(*asked.T).tolist(), strict=True):
