@@ -250,7 +250,9 @@ def test_a_small_concept_excludes_what_is_above_a_candidate() -> None:
     """7 bands among 260 people, 30 of them singers: none of the bands is a person, so that none is a singer."""
     words = Vocabulary.of([f"e{n:03}" for n in range(267)], ["Band", "Person", "Singer"], ["likes"])
     band, person, singer = range(3)
-    typings = [(n, person) for n in range(260)] + [(n, singer) for n in range(30)] + [(n, band) for n in range(260, 267)]
+    typings = (
+        [(n, person) for n in range(260)] + [(n, singer) for n in range(30)] + [(n, band) for n in range(260, 267)]
+    )
     facts = Facts.of(words, [(0, 0, 1)], typings, [(singer, person)])
     kinds = Evidence.of(facts).compatibility
     asked = np.array([[262, singer], [262, person], [100, singer], [100, band]]).T

@@ -97,7 +97,9 @@ def _numbered(concepts: Rows, number: NDArray[np.int64]) -> Rows:
     """Of rows of concepts those that have a number, by it."""
     owners, columns = concepts.coordinates()
     inside = number[columns] >= 0
-    return Rows.of(owners[inside], number[columns[inside]].astype(np.int32), len(concepts), int(number.max(initial=0)) + 1)
+    return Rows.of(
+        owners[inside], number[columns[inside]].astype(np.int32), len(concepts), int(number.max(initial=0)) + 1
+    )
 
 
 def _exclusions(large: Rows, rows: Keys | Ids, entities: Ids, sizes: tuple[int, NDArray[np.float64]]) -> Mask:
