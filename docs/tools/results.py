@@ -118,9 +118,12 @@ def make_table(clauses: Sequence[str], records: Mapping[str, Record]) -> list[st
 
 
 def make_bars(page: str, records: Mapping[str, Record]) -> list[str]:
-    """What is asked for on a page beside what was measured: of `each` row, or the mean of all; and if it is met."""
-    lines = ["| asked for | wanted | measured | met |", "|---|---:|---:|---|"]
-    for bar in (bar for bar in records["bars"]["figures"] if bar["page"] == page):
+    """What is asked for on a page beside what was measured: of `each` row, or the mean of all; and if it is met. What
+    is aimed at beyond that has a column of its own."""
+    bars = [bar for bar in records["bars"]["figures"] if bar["page"] == page]
+    aims = any("aim" in bar for bar in bars)
+    lines = [f"| asked for | wanted |{' aim |' * aims} measured | met |", f"|---|---:|{'---:|' * aims}---:|---|"]
+    for bar in bars:
         column = Column.parse(f" = {bar['figure']} {bar['where']}")
         rows = [row for row in records[bar["record"]]["figures"] if column.figure in row and matches(row, column.where)]
         cells = [
@@ -131,7 +134,8 @@ def make_bars(page: str, records: Mapping[str, Record]) -> list[str]:
         short = float(worst.replace(",", "")) - float(column.show(bar[limit]).replace(",", ""))
         met = "yes" if short == 0 or (short > 0) == (sign == "≥") else "**no**"
         shown = " to ".join(dict.fromkeys((cells[0], cells[-1])))
-        lines.append(f"| {bar['asked']} | {sign} {column.show(bar[limit])} | {shown} | {met} |")
+        aim = f" {column.show(bar['aim']) if 'aim' in bar else ''} |" if aims else ""
+        lines.append(f"| {bar['asked']} | {sign} {column.show(bar[limit])} |{aim} {shown} | {met} |")
     return lines
 
 
