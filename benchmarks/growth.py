@@ -12,7 +12,8 @@ follow a power law. Concepts are a random tree below each kind; an entity has on
 Every size is a process of its own, so that its memory is its own. Memory is the greatest within a part, of the process
 (as far as the system can be told to forget the part before) and, on a GPU, of torch. `--answer` asks the trained run
 in one more process, on one processor and one thread. A table comes last: behind each figure stands how many times
-as much it is as linear growth from the size before would make it. $OUT/growth.json has everything.
+as much it is as linear growth from the size before would make it. $OUT/growth.json has everything, and these two
+figures of the whole of each size.
 """
 
 from __future__ import annotations
@@ -289,6 +290,23 @@ def show(axis: str, results: Sequence[dict[str, Any]], figures: Callable[[dict[s
     return "\n".join(lines)
 
 
+def summary(axis: str, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each size what it takes in all, and how many times as much that is as linear growth from the size before."""
+    key = "assertions" if axis == "facts" else axis
+    rows: list[dict[str, Any]] = []
+    before: dict[str, float] = {}
+    for found in results:
+        figures, size = training_figures(found), found["counts"][key]
+        own = {"size": float(size), "seconds": figures["all s"], "GB": figures["GB"]}
+        row: dict[str, Any] = {"axis": axis, "size": f"{size:,}", "seconds": own["seconds"], "GB": own["GB"]}
+        if before:
+            linear = own["size"] / before["size"]
+            row |= {f"{name}_to_linear": own[name] / before[name] / linear for name in ("seconds", "GB")}
+        rows.append(row)
+        before = own
+    return rows
+
+
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, help="instead of what is generated")
@@ -335,7 +353,8 @@ def main() -> None:
         parts = (f"{name} {part['seconds']:.1f} s, {part['GB']:.2f} GB" for name, part in found["parts"].items())
         print(f"{options.store or f'{options.axis} {value:,}'}: {'; '.join(parts)}", flush=True)
         if out := os.environ.get("OUT"):
-            (Path(out) / "growth.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+            rows = [] if options.store else summary(options.axis, results)
+            (Path(out) / "growth.json").write_text(json.dumps([*results, *rows], indent=1), encoding="utf-8")
     if options.answer and results:
         print("\n" + show(options.axis, results, answer_figures))
     if results:

@@ -83,6 +83,23 @@ def test_the_same_seed_holds_out_the_same() -> None:
     assert triples(one) != triples(other)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([0.1, 0.5]))
+def test_pairs_are_held_out_whole(seed: int, share: float) -> None:
+    """Of two entities all facts are kept or none, in either direction, and every name keeps one."""
+    facts = random_facts(seed, entities=12, assertions=300)
+    kept = hold_out(facts, seed, share, pairs=True)
+    lost = {frozenset((head, tail)) for head, _, tail in triples(facts) - triples(kept)}
+    assert lost.isdisjoint(frozenset((head, tail)) for head, _, tail in triples(kept))
+    assert named(kept) == named(most_specific(facts))
+
+
+def test_about_the_share_is_held_out_in_pairs() -> None:
+    facts = random_facts(0, entities=100, assertions=8000)
+    kept = hold_out(facts, 1, 0.1, pairs=True)
+    assert 1 - len(kept.heads) / len(facts.heads) == pytest.approx(0.1, abs=0.02)
+
+
 def test_a_few_facts_or_none() -> None:
     words = Vocabulary.of(["a", "b"], ["c"], ["r"])
     assert len(hold_out(Facts.of(words), 0, 0.5).heads) == 0

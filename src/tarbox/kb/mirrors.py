@@ -6,7 +6,7 @@ import numpy as np
 
 from tarbox.kb.arrays import Places
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import pair_keys, ranges
+from tarbox.kb.rows import pair_keys, ranges, unordered_keys
 
 
 def first_saying(facts: Facts, least: float) -> Places:
@@ -16,7 +16,7 @@ def first_saying(facts: Facts, least: float) -> Places:
     What axioms make symmetric, inverse or equivalent is seen by the facts that were inferred.
     """
     heads, relations, tails = facts.heads, facts.relations, facts.tails
-    pairs = pair_keys(np.minimum(heads, tails), np.maximum(heads, tails), len(facts.vocabulary.entities))
+    pairs = unordered_keys(heads, tails, len(facts.vocabulary.entities))
     order = np.lexsort((relations, pairs))
     order = order[heads[order] != tails[order]]
     here, width = np.arange(len(order)), len(facts.vocabulary.relations)

@@ -121,6 +121,11 @@ def pair_keys(rows: NDArray[Any], columns: NDArray[Any], width: int) -> Keys:
     return keys
 
 
+def unordered_keys(ones: NDArray[Any], others: NDArray[Any], width: int) -> Keys:
+    """The key of the two, whichever comes first."""
+    return pair_keys(np.minimum(ones, others), np.maximum(ones, others), width)
+
+
 def distinct(keys: Keys) -> Keys:
     """Sorted, each once. Quicker than numpy's `unique`, which hashes."""
     keys = np.sort(keys)

@@ -25,6 +25,7 @@ from tarbox.kb.closure import Hierarchy
 from tarbox.kb.facts import NO_SPLIT, SPLITS, Facts
 from tarbox.kb.mirrors import first_saying
 from tarbox.kb.reasoning.inference import infer_again
+from tarbox.kb.rows import unordered_keys
 from tarbox.kb.statistics import degrees
 from tarbox.kb.vocabulary import Names
 
@@ -120,19 +121,23 @@ def _most_specific(facts: Facts) -> Facts:
     return asserted.with_typings(hierarchy.most_specific(asserted.typed, asserted.types))
 
 
-def hold_out(facts: Facts, seed: int, share: float) -> Facts:
+def hold_out(facts: Facts, seed: int, share: float, pairs: bool = False) -> Facts:
     """The kept facts: without about this share of the asserted assertions and of the most specific typings.
 
     Every entity, relation and concept keeps a fact, as in a benchmark, but at a cost that is linear: facts are drawn
     all at once, and a name that would be left with none gets one back. Facts that say the same are drawn together, and
-    then one by one as often as such facts are alone (ADR 49).
+    then one by one as often as such facts are alone (ADR 49). With `pairs` all facts between two entities are drawn
+    together instead (ADR 63).
     """
     asserted = _most_specific(facts)
     random = np.random.default_rng([seed, 2])
     entities = len(facts.vocabulary.entities)
     asked = slice(None) if facts.inferred is None else ~facts.inferred.assertions
-    same = first_saying(facts, 1 - share)[asked]  # more would be alone if such facts were missing one by one
-    kept = _keep_names(_names_of_assertions(asserted), share, random, same)
+    if pairs:
+        together, alone = _between(facts), 0.0
+    else:
+        together, alone = first_saying(facts, 1 - share), share  # more would be alone if they were missing one by one
+    kept = _keep_names(_names_of_assertions(asserted), share, random, together[asked], alone)
     connected = np.zeros(entities, np.bool_)
     connected[asserted.heads[kept]] = True
     connected[asserted.tails[kept]] = True
@@ -143,13 +148,20 @@ def hold_out(facts: Facts, seed: int, share: float) -> Facts:
     return infer_again(asserted.with_assertions(kept).with_typings(typings))
 
 
-def _keep_names(names: Ids, share: float, random: np.random.Generator, same: Places) -> Flags:
+def _between(facts: Facts) -> Places:
+    """[A] the number of the two entities that each assertion is about, whatever its direction."""
+    pairs = unordered_keys(facts.heads, facts.tails, len(facts.vocabulary.entities))
+    return np.unique(pairs, return_inverse=True)[1]
+
+
+def _keep_names(names: Ids, share: float, random: np.random.Generator, same: Places, most_alone: float = 0.0) -> Flags:
     """[F] which facts are kept, if about `share` are not, but one of each name is; `names` as of `_divide`, `same`
-    numbers what the facts say."""
+    numbers what is drawn together. Of that each is then drawn alone, as often as facts of its relation are found alone,
+    at most at the rate `most_alone`."""
     order = random.random(int(same.max(initial=-1)) + 1)[same]
     several, kind = np.bincount(same)[same] > 1, names[:, -1]
     single = 1 - np.bincount(kind, several) / np.maximum(np.bincount(kind), 1)  # facts of a relation that are alone
-    alone = random.random(int(several.sum())) < np.minimum(single[kind[several]], share)
+    alone = random.random(int(several.sum())) < np.minimum(single[kind[several]], most_alone)
     order[several] *= ~alone
     kept = order >= share
     fact, column = np.nonzero(names != NOBODY)

@@ -7,16 +7,19 @@ import pytest
 import torch
 from uncertain import Maker, World
 
+from tarbox.benchmark.tables import OUTSIDE, QueryTable
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
+from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.credo import holdout
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.holdout import (
     SHAPES,
     FittingQueries,
     HeldOut,
+    asks_for_unjoined,
     fit_ranking,
     ranking_loss,
 )
@@ -46,6 +49,21 @@ def queries(reasoner: Credo, facts: HeldOut) -> FittingQueries:
 
 def triples(facts: Facts) -> set[tuple[int, ...]]:
     return set(zip(facts.relations.tolist(), facts.heads.tolist(), facts.tails.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("joined", "count", "wanted"), [(False, 60, True), (True, 60, False), (False, 40, False)])
+def test_what_validation_asks_for(joined: bool, count: int, wanted: bool) -> None:
+    """Links between entities that no fact joins, though facts often join the same two: as if pairs were missing. With
+    as many links between entities that are joined already, or with a few, it tells nothing."""
+    words = Vocabulary.of([f"e{n:03}" for n in range(200)], [], ["r", "s"])
+    stated = [(n, relation, n + 100) for n in range(100) for relation in (0, 1)]
+    rows = [[0, n + 100] for n in range(count)]
+    targets = [[n if joined else (n + 1) % 100, OUTSIDE] for n in range(count)]
+    column = {"id": list(map(str, range(count))), "shape": ["?r1 value ?e1"] * count, "slots": rows, "target": targets}
+    table = QueryTable.of(column | {"level": ["entity"] * count, "known": [[]] * count})
+    assert asks_for_unjoined(Facts.of(words, stated), table) is wanted
+    single = Facts.of(words, [(n, 0, n + 100) for n in range(100)])
+    assert not asks_for_unjoined(single, table)  # nothing is joined twice, so this is as usual
 
 
 def test_what_is_true(facts: HeldOut) -> None:

@@ -71,6 +71,18 @@ def test_the_parts_are_told_in_order(store: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "parts").exists()
 
 
+def test_pairs_are_told_and_change_the_run(run: Path, store: Path, tmp_path: Path) -> None:
+    heard: list[Event] = []
+    start(store, tmp_path / "pairs", quick_settings("model.missing=pairs"), Listeners([heard.append]))
+    told = [event.part for event in heard if isinstance(event, PartBegan)]
+    assert "fitting calibration on held-out facts of whole pairs" in told
+    assert model_bytes(tmp_path / "pairs") != model_bytes(run)
+    start(store, tmp_path / "facts", quick_settings("model.missing=facts"))
+    assert model_bytes(tmp_path / "facts") == model_bytes(run)
+    with pytest.raises(ConfigError, match="choose one of auto, facts, pairs"):
+        CredoConfig(missing="triples")
+
+
 def test_the_same_seed_gives_the_same_file(run: Path, store: Path, tmp_path: Path) -> None:
     start(store, tmp_path / "again", quick_settings())
     assert model_bytes(tmp_path / "again") == model_bytes(run)

@@ -18,16 +18,18 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from tarbox.benchmark.tables import OUTSIDE, QueryTable
+from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
 from tarbox.execution.graph import Index
 from tarbox.kb.arrays import Flags, Floats, Ids, Keys
 from tarbox.kb.closure import Instances
 from tarbox.kb.facts import Facts
-from tarbox.kb.rows import TripleKeys, contains, pair_keys
+from tarbox.kb.rows import TripleKeys, contains, pair_keys, unordered_keys
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Candidates, Scope, Totals, candidate_links, candidate_typings
 from tarbox.models.credo.concepts import CONCEPT_FEATURES
-from tarbox.models.credo.evidence import Evidence
+from tarbox.models.credo.evidence import Evidence, KeyCounts
 from tarbox.models.credo.features import LINK_FEATURES, TYPING_FEATURES
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Fitting, Network, complete, fit_effects, fit_network, fit_probabilities
@@ -43,6 +45,8 @@ _SAMPLES: Final = 4_000_000
 _CONCEPTS: Final = 4_000_000
 """The queries of a shape times the concepts, about, but not with fewer than `_FEWEST` queries."""
 _FEWEST: Final = 60
+_TOLD_BY: Final = 50
+"""Links that are asked for: fewer do not tell what is missing."""
 _BLOCK: Final = 64
 _ALL_KEYS: Final = 1 << 62
 RANKING_UNITS: Final = 16
@@ -115,6 +119,20 @@ class HeldOut:
     def true_typings(self) -> Keys:
         typed, types = Instances.of(self.whole).concepts_of.coordinates()
         return pair_keys(typed, types, len(self.whole.vocabulary.concepts))
+
+
+def asks_for_unjoined(facts: Facts, valid: QueryTable) -> bool:
+    """Whether the questions of one hop ask for links between entities that no fact joins, as if all facts between two
+    entities were missing together: they are joined far more rarely than those of a fact are by another one (ADR 63)."""
+    width, keys = len(facts.vocabulary.entities), [np.empty(0, np.int64)]
+    for batch in valid.batches():
+        if batch.level is Level.ENTITY and batch.shape == SHAPES["1p"]:
+            known = batch.targets.values != OUTSIDE
+            asked, targets = batch.ids[batch.targets.owners(), 1], batch.targets.values
+            keys.append(unordered_keys(asked[known], targets[known], width))
+    asked_for, joined = np.concatenate(keys), KeyCounts.of(unordered_keys(facts.heads, facts.tails, width))
+    usual = joined.counts[joined.counts > 1].sum() / max(len(facts.heads), 1)
+    return len(asked_for) >= _TOLD_BY and bool((joined[asked_for] > 0).mean() < usual / 4)
 
 
 def sampled_share(true: int) -> float:

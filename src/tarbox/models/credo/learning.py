@@ -19,7 +19,7 @@ from tarbox.kb.rows import Rows
 from tarbox.kb.splits import hold_out
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
-from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
+from tarbox.models.credo.holdout import FittingQueries, HeldOut, asks_for_unjoined, fit_calibration, fit_ranking
 from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, rivals_of
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
@@ -64,14 +64,23 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     holds for the other.
     """
     home = _home(config, data.facts, context)
-    context.plan(PLAN)
-    facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out))
+    pairs = _in_pairs(config, data)
+    plan = {f"{part} of whole pairs" if pairs and "held-out" in part else part: PLAN[part] for part in PLAN}
+    context.plan(plan)
+    facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out, pairs))
     with counted_ahead(context.device) as ahead:
         kept = ahead(lambda: Evidence.of(facts.kept))
         subsumptions = ahead(lambda: _subsumptions(data, config, context.seed))
         counted = Counted(kept, ahead(lambda: Evidence.of(data.facts)), subsumptions)
-        found = _learn(config, facts, context, home, counted)
+        found = _learn(config, facts, context, home, counted, iter(plan))
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
+
+
+def _in_pairs(config: CredoConfig, data: TrainingData) -> bool:
+    """Whether all facts between two entities are held out together."""
+    if config.missing == "auto":
+        return data.valid is not None and asks_for_unjoined(data.facts, data.valid)
+    return config.missing == "pairs"
 
 
 @contextmanager
@@ -88,8 +97,14 @@ def counted_ahead(device: torch.device) -> Iterator[Callable[[Callable[[], Any]]
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _learn(config: CredoConfig, facts: HeldOut, context: RunContext, home: torch.device, counted: Counted) -> Credo:
-    parts = iter(PLAN)
+def _learn(
+    config: CredoConfig,
+    facts: HeldOut,
+    context: RunContext,
+    home: torch.device,
+    counted: Counted,
+    parts: Iterator[str],
+) -> Credo:
     further = max(1, round(config.continued * context.epochs))
     kept, everything = (_sources(part, config, context) for part in (facts.kept, facts.whole))
     with home:  # its first values are drawn there

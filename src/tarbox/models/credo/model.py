@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError, QueryTooLarge, StoreVersion
 from tarbox.core.ids import Level
 from tarbox.execution.exact import answer_rows
@@ -56,6 +57,8 @@ _SMALL: Final = 50_000
 """With more nodes than this the rank is half of that."""
 _SUBSUMPTIONS: Final = {"offsets": "offsets", "concepts": "columns", "degrees": "values"}
 """What the arrays of predicted subsumptions are in a matrix; runs of earlier versions have none."""
+MISSING: Final = ("auto", "facts", "pairs")
+"""What may be missing of a knowledge base: single facts, or all facts between two entities."""
 _ALTERNATIVES: Final = 8
 """A union of more is described as a whole."""
 
@@ -67,8 +70,10 @@ class CredoConfig:
 
     A `rank` of 0 and `candidates` of -1 leave the choice to the hardware and the size of the knowledge base. `held_out`
     is the share of the facts that calibration is fitted on; probabilities are those of being among facts that are
-    missing at this rate. Concept scores are fitted on `queries` queries of each template. `continued` is the share of
-    the epochs in which the link predictor goes on in two ways: with the kept facts, for calibration, and with all.
+    missing at this rate. `missing` says whether they are held out one by one (`facts`), or all between two entities
+    together (`pairs`); `auto` looks at what a benchmark's validation asks for. Concept scores are fitted on `queries`
+    queries of each template. `continued` is the share of the epochs in which the link predictor goes on in two ways:
+    with the kept facts, for calibration, and with all.
     """
 
     rank: int = 0
@@ -78,10 +83,12 @@ class CredoConfig:
     initial: float = 1e-3
     experts: int = 2
     held_out: float = 0.1
+    missing: str = "auto"
     queries: int = 300
     continued: float = 0.34
 
     def __post_init__(self) -> None:
+        check_settings(self, {"missing": MISSING})
         if self.rank < 0 or self.candidates < -1 or self.initial <= 0:
             raise ConfigError(
                 f"rank = {self.rank}, candidates = {self.candidates}, initial = {self.initial}: "
