@@ -298,7 +298,7 @@ def summary(axis: str, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]
     for found in results:
         figures, size = training_figures(found), found["counts"][key]
         own = {"size": float(size), "seconds": figures["all s"], "GB": figures["GB"]}
-        row: dict[str, Any] = {"axis": axis, "size": f"{size:,}", "seconds": own["seconds"], "GB": own["GB"]}
+        row: dict[str, Any] = {"axis": axis, "size": f"{size:,} {axis}", "seconds": own["seconds"], "GB": own["GB"]}
         if before:
             linear = own["size"] / before["size"]
             row |= {f"{name}_to_linear": own[name] / before[name] / linear for name in ("seconds", "GB")}

@@ -121,6 +121,7 @@ def work(options: argparse.Namespace) -> None:
     )
     if seed == options.first:
         found["counting"] = per_query(Counting.from_facts(benchmark.store.facts), table, benchmark)
+        found["levels"] = against_counting(found["ranks"], found["counting"])
     split = split_of(options.scratch, name, benchmark)
     if split is not None:
         found["facts"] = fact_reliability(scorer, split)
@@ -161,6 +162,12 @@ def per_query(scorer: Scorer, table: QueryTable, benchmark: Benchmark) -> Ranks:
     for level, template, mean in zip(table.texts("level"), table.texts("template"), means.tolist(), strict=True):
         found.setdefault(str(level), {}).setdefault(str(template), []).append(mean)
     return found
+
+
+def against_counting(ranks: Ranks, counting: Ranks) -> dict[str, dict[str, float]]:
+    """Of each level the MRR, and how many times as much it is as counting's."""
+    mrr, base = ({level: average(own) for level, own in one.items()} for one in (ranks, counting))
+    return {level: {"mrr": mrr[level], "ratio": mrr[level] / max(base[level], 1e-9)} for level in mrr}
 
 
 def latency(credo: Credo, seed: int) -> dict[str, float]:
