@@ -41,6 +41,7 @@ BASELINES = {
 }
 MESSAGES = {
     "gnnqe": {"dimension": 8, "layers": 2},
+    "ultraquery": {"dimension": 8, "layers": 2, "relation_layers": 2},
 }
 """Too slow for whole epochs."""
 RATES = {"logice": {"rate": 0.003, "tables": 10.0}}
