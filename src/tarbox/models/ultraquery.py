@@ -25,7 +25,7 @@ relations, P pairs of relations, I pairs of an entity and a relation that begins
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, cast, final
 
@@ -34,15 +34,7 @@ from torch import Tensor, nn
 
 from tarbox.core.config import check_settings
 from tarbox.models.base import Sizes
-from tarbox.models.messages import (
-    HELD,
-    MessageModel,
-    check_dropout,
-    degrees,
-    links_both_ways,
-    message_sums,
-    sources,
-)
+from tarbox.models.messages import MessageModel, check_dropout, degrees, links_both_ways, message_sums, sources
 from tarbox.models.perceptron import Perceptron
 from tarbox.models.sets import widen
 
@@ -140,31 +132,31 @@ def relation_links(links_3A: Tensor, relations: int) -> Tensor:
     """[3, G] the links (relation, kind, relation) between directed relations that meet, each of them once.
 
     There are four for each pair that shares a head: at most 4 R R, however many facts there are. To find them takes,
-    for each entity, the square of how many relations begin there, a block at a time: what is held grows with the links
-    and with the pairs of an entity and a relation.
+    for each entity, the square of how many relations begin there, and memory in proportion to G and I.
 
     >>> relation_links(links_both_ways(torch.tensor([[5, 0, 7]])), 2).T.tolist()
     [[0, 0, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0], [1, 2, 0], [0, 2, 1], [1, 3, 1], [0, 3, 0]]
     """
-    pairs_P = pairs_at_heads(links_3A, relations)
-    one_P, two_P = pairs_P // relations, pairs_P % relations
+    one_P, two_P = pairs_at_heads(links_3A, relations)
     # The tails of a relation are the heads of its inverse, which differs in the last bit.
     kinds = [(one_P ^ one, torch.full_like(one_P, kind), two_P ^ two) for kind, (one, two) in enumerate(_KINDS)]
     return torch.cat([torch.stack(links) for links in kinds], 1)
 
 
 def pairs_at_heads(links_3A: Tensor, relations: int) -> Tensor:
-    """[P] s R + t for directed relations s and t that share a head, sorted; a relation is in a pair with itself."""
+    """[2, P] the directed relations that share a head, in order; a relation is in a pair with itself."""
     starts_I: Tensor = torch.unique(links_3A[0] * relations + links_3A[1])
     heads_I, own_I = starts_I // relations, starts_I % relations
     first_I, last_I = (torch.searchsorted(heads_I, heads_I, right=right) for right in (False, True))
-    found_P: Tensor = starts_I.new_empty(0)
-    size = max(1, HELD[starts_I.device.type] // max(relations, 1))
-    for start in range(0, len(starts_I), size):
-        block = slice(start, start + size)
-        counts = last_I[block] - first_I[block]
-        skipped = first_I[block] - counts.cumsum(0) + counts
+    sizes = own_I.bincount(minlength=relations).tolist()
+    of_each: Sequence[Tensor] = torch.split(own_I.argsort(stable=True), sizes)
+    pairs = [torch.empty_like(links_3A[:2, :0])]
+    for relation, places in enumerate(of_each):
+        counts = last_I[places] - first_I[places]
+        skipped = first_I[places] - counts.cumsum(0) + counts
         others = torch.arange(int(counts.sum()), device=counts.device) + skipped.repeat_interleave(counts)
-        pairs = own_I[block].repeat_interleave(counts) * relations + own_I[others]
-        found_P = torch.unique(torch.cat([found_P, torch.unique(pairs)]))
-    return found_P
+        met_R = torch.zeros(relations, dtype=torch.bool, device=others.device)
+        met_R[own_I[others]] = True
+        found = met_R.nonzero().squeeze(1)
+        pairs.append(torch.stack([torch.full_like(found, relation), found]))
+    return torch.cat(pairs, 1)
