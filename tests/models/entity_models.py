@@ -23,6 +23,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "hype": {"dimension": 5},
     "logice": {"dimension": 5, "hidden": 6},
     "gnnqe": {"dimension": 4, "layers": 2, "dropout": 0.0},  # what training leaves out at random has tests of its own
+    "ultraquery": {"dimension": 4, "layers": 2, "relation_layers": 2, "dropout": 0.0},
 }
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {name: (name, given) for name, given in SMALL.items()} | {
     "beta of one layer": ("beta", {"dimension": 5, "hidden": 6, "layers": 1}),

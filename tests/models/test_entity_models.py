@@ -129,6 +129,8 @@ def test_a_concept_has_to_become_a_node_first(variant: str) -> None:
         ("logice", {"t_norm": "min"}, "t_norm = 'min': choose one of product"),
         ("logice", {"start": "identity", "hidden": 5}, "hidden = 5: the identity of 400 intervals takes at least 800"),
         ("gnnqe", {"dropout": 2.0}, "dropout = 2.0: it must be between 0 and 1"),
+        ("ultraquery", {"dropout": -1.0}, "dropout = -1.0: it must be between 0 and 1"),
+        ("ultraquery", {"relation_layers": 0}, "relation_layers = 0: it must be greater than 0"),
         ("fuzzqe", {"t_norm": "min"}, "t_norm = 'min': choose one of product"),
         ("fuzzqe", {"norm": 3}, "norm = 3: choose one of 1, 2"),
         ("fuzzqe", {"bases": 0}, "bases = 0: it must be greater than 0"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from entity_models import FACTS, SHAPES, SIZES, model_of, rows_of
 
-from tarbox.models import gnnqe
+from tarbox.models import messages
 
 EVERYONE = slice(0, SIZES.entities)
 ASKED = torch.tensor([[3, 0]])  # what relation 1 leads to, along its direction, from entity 0
@@ -58,7 +58,7 @@ def test_a_share_of_the_facts_that_a_query_follows_is_left_out() -> None:
     torch.manual_seed(0)
     degrees = torch.zeros(400, SIZES.entities)
     degrees[:, 0] = 1.0
-    kept = model._keep(degrees, torch.full((400,), 3))
+    kept = model.kept(degrees, torch.full((400,), 3))
     followed = ((FACTS[:, 0] == 0) & (FACTS[:, 1] == 1)).repeat(2)
     assert kept[~followed].all()
     assert 0.7 < kept[followed].float().mean() < 0.8
@@ -68,7 +68,7 @@ def test_a_share_of_the_facts_that_a_query_follows_is_left_out() -> None:
 def test_queries_are_ranked_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model, ids = model_of("gnnqe"), rows_of(SHAPES["up"])
     found = model.score(SHAPES["up"], ids, EVERYONE)
-    monkeypatch.setattr(gnnqe, "HELD", {"cpu": 1})
+    monkeypatch.setattr(messages, "HELD", {"cpu": 1})
     torch.testing.assert_close(model.score(SHAPES["up"], ids, EVERYONE), found)
 
 

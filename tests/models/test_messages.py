@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tarbox.models import messages
-from tarbox.models.messages import message_moments
+from tarbox.models.messages import message_moments, message_sums
 
 
 def at_once(
@@ -29,8 +29,13 @@ def test_sums_and_their_gradients(monkeypatch: pytest.MonkeyPatch, held: int, dr
     found, wanted = (make(*given, links, kept) for make in (message_moments, at_once))
     for one, two in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, two)
-    gradients = [torch.autograd.grad(sums, given, by) for sums in (found, wanted)]
+    gradients = [torch.autograd.grad(sums, given, by, retain_graph=True) for sums in (found, wanted)]
     for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two)
+    sums = message_sums(*given, links, kept)
+    assert torch.equal(sums, found[0])
+    alone = [torch.autograd.grad(one, given, by[0]) for one in (sums, wanted[0])]
+    for one, two in zip(*alone, strict=True):
         torch.testing.assert_close(one, two)
 
 

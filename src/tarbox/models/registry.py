@@ -38,6 +38,7 @@ MODELS: Final[Mapping[str, str]] = MappingProxyType(
         "q2b": "tarbox.models.q2b:Q2b",
         "qto": "tarbox.models.qto:Qto",
         "tar": "tarbox.models.tar:Tar",
+        "ultraquery": "tarbox.models.ultraquery:UltraQuery",
     }
 )
 """Where each registered model is: `package.module:Class`, the form that users name their own models by."""
