@@ -13,7 +13,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo import holdout
+from tarbox.models.credo import holdout, learning
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.holdout import (
     SHAPES,
@@ -23,7 +23,8 @@ from tarbox.models.credo.holdout import (
     fit_ranking,
     ranking_loss,
 )
-from tarbox.models.credo.model import Credo
+from tarbox.models.credo.model import MISSING, Credo, CredoConfig
+from tarbox.models.learning.seam import TrainingData
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,11 @@ def test_what_validation_asks_for(joined: bool, count: int, wanted: bool) -> Non
     targets = [[n if joined else (n + 1) % 100, OUTSIDE] for n in range(count)]
     column = {"id": list(map(str, range(count))), "shape": ["?r1 value ?e1"] * count, "slots": rows, "target": targets}
     table = QueryTable.of(column | {"level": ["entity"] * count, "known": [[]] * count})
-    assert asks_for_unjoined(Facts.of(words, stated), table) is wanted
+    facts = Facts.of(words, stated)
+    assert asks_for_unjoined(facts, table) is wanted
+    told = {name: learning._in_pairs(CredoConfig(missing=name), TrainingData(facts, table)) for name in MISSING}
+    assert told == {"auto": wanted, "facts": False, "pairs": True}
+    assert not learning._in_pairs(CredoConfig(), TrainingData(facts))  # a store asks for nothing
     single = Facts.of(words, [(n, 0, n + 100) for n in range(100)])
     assert not asks_for_unjoined(single, table)  # nothing is joined twice, so this is as usual
 
