@@ -45,8 +45,9 @@ _SAMPLES: Final = 4_000_000
 _CONCEPTS: Final = 4_000_000
 """The queries of a shape times the concepts, about, but not with fewer than `_FEWEST` queries."""
 _FEWEST: Final = 60
-_TOLD_BY: Final = 50
-"""Links that are asked for: fewer do not tell what is missing."""
+_TOLD_BY: Final = 20
+"""Of the links asked for, so many would join entities that are joined already, if facts were missing one by one: fewer
+do not tell what is missing."""
 _BLOCK: Final = 64
 _ALL_KEYS: Final = 1 << 62
 RANKING_UNITS: Final = 16
@@ -130,9 +131,10 @@ def asks_for_unjoined(facts: Facts, valid: QueryTable) -> bool:
             known = batch.targets.values != OUTSIDE
             asked, targets = batch.ids[batch.targets.owners(), 1], batch.targets.values
             keys.append(unordered_keys(asked[known], targets[known], width))
-    asked_for, joined = np.concatenate(keys), KeyCounts.of(unordered_keys(facts.heads, facts.tails, width))
-    usual = joined.counts[joined.counts > 1].sum() / max(len(facts.heads), 1)
-    return len(asked_for) >= _TOLD_BY and bool((joined[asked_for] > 0).mean() < usual / 4)
+    joined = KeyCounts.of(unordered_keys(facts.heads, facts.tails, width))
+    found = joined[np.concatenate(keys)] > 0
+    usual = len(found) * joined.counts[joined.counts > 1].sum() / max(len(facts.heads), 1)
+    return bool(usual >= _TOLD_BY and found.sum() < usual / 4)
 
 
 def sampled_share(true: int) -> float:
