@@ -246,12 +246,19 @@ def test_a_silence_is_broken_without_an_event(capsys: pytest.CaptureFixture[str]
         line.remind()
         now[0] = 40.0
         line.remind()
-        printer(PartProgressed("fitting calibration on held-out facts", 0.25, 90.0))  # a line was said just now
         printer(Estimated(200.0, 1_500_000_000, 0))
+        printer(PartProgressed("fitting calibration on held-out facts", 0.25, 90.0))  # a line was said just now
+        line.remind()
+        now[0] = 66.0
+        line.remind()
+        now[0] = 92.0
+        line.remind()
     assert capsys.readouterr().err.splitlines() == [
         "fitting calibration on held-out facts",
         "fitting calibration on held-out facts: 40 s so far",
         "training will take about 3 min 20 s more, 1.5 GB of memory",
+        "fitting calibration on held-out facts: 25%  1 min 30 s left",
+        "fitting calibration on held-out facts: 1 min 32 s so far",
     ]
 
 

@@ -27,6 +27,7 @@ class ProgressLine:
         self._screen: _Terminal | _Notebook | None = None
         self._lock, self._over = threading.RLock(), threading.Event()
         self._beating = threading.Thread(target=self._beat, daemon=True)
+        self._unsaid = ""
         self.doing = "preparing"
 
     def __enter__(self) -> ProgressLine:
@@ -52,6 +53,8 @@ class ProgressLine:
             self._screen.update(line, done)
         elif self._is_due():
             self.say(line)
+        else:
+            self._unsaid = line
 
     def counter(self, title: str, total: int) -> Callable[[int], None]:
         """What is told how many more of `total` are done."""
@@ -67,17 +70,18 @@ class ProgressLine:
     def say(self, line: str) -> None:
         """A line that stays; in a notebook until the next."""
         with self._lock:
-            self._said = self._clock()
+            self._said, self._unsaid = self._clock(), ""
             if self._screen is not None:
                 self._screen.say(line, self.doing)
             else:
                 print(line, file=self._stream, flush=True)
 
     def remind(self) -> None:
-        """Say what is being done, where nothing was said for long and there is no terminal."""
+        """Say what was shown last, or else what is being done, where nothing was said for long and there is no
+        terminal."""
         with self._lock:
             if self._screen is None and self._is_due():
-                self.say(f"{self.doing}: {duration(self._clock() - self._began)} so far")
+                self.say(self._unsaid or f"{self.doing}: {duration(self._clock() - self._began)} so far")
 
     def _is_due(self) -> bool:
         return self._clock() - self._said > QUIET
