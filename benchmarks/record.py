@@ -63,7 +63,11 @@ def rows_of(content: Any, labels: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         if key in NESTED and isinstance(value, dict):
             for names, below in value.items():
                 told = {**labels, **dict(zip(NESTED[key].split(), names.split(), strict=False))}
-                yield from rows_of({"templates": mean_ranks(below)} if key == "ranks" else below, told)
+                if key == "parts" and all(isinstance(one, dict) for one in below.values()):
+                    for name, part in below.items():  # of parts of one kind: missing=1, missing=2
+                        yield from rows_of(part, {**told, names: name})
+                else:
+                    yield from rows_of({"templates": mean_ranks(below)} if key == "ranks" else below, told)
         elif not figures_of(key, value):
             yield from rows_of(value, labels)
 
