@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
 import os
 import random
 import shutil
@@ -16,9 +18,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tarbox.training.events import read_metrics
+from tarbox.training.events import Event, Ticked, read_metrics
+from tarbox.training.group import ProcessLost
 from tarbox.training.run import LAST, RunFolder
-from tarbox.training.session import resume, start
+from tarbox.training.session import Listeners, resume, start
 from tarbox.training.settings import Settings, read_assignments, resolve
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -114,6 +117,27 @@ def test_one_killed(store: Path, whole: Path, tmp_path: Path) -> None:
     ]
     resume(run, {})
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes(), moment
+
+
+def test_nothing_of_the_group_outlives_it(store: Path, tmp_path: Path) -> None:
+    """Neither where training ends nor where a process is lost: a thread that frees a tensor late aborts Python."""
+
+    def kill(event: Event) -> None:
+        if isinstance(event, Ticked):
+            for process in multiprocessing.active_children():
+                process.kill()
+
+    start(store, tmp_path / "run", settings_of(2))
+    assert not group_threads()
+    readings = itertools.count(0.0, 2.0)  # by this clock there is an event after every step
+    with pytest.raises(ProcessLost, match=r"process 1 of 2 was killed \(signal 9"):
+        start(store, tmp_path / "lost", settings_of(2), Listeners([kill], lambda: next(readings)))
+    assert not group_threads()
+
+
+def group_threads() -> list[str]:
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return [name for name in names if "gloo" in name]
 
 
 def test_a_checkpoint_leaves_the_files_of_the_one_before_as_they_are(tmp_path: Path) -> None:

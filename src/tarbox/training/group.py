@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Any, Final, final
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # imported later, by an optimizer, its functions would hold the group of that time for ever
 from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
@@ -250,8 +252,19 @@ def joined(
         raise ProcessLost(f"{size} processes cannot find each other: {str(error).splitlines()[0]}") from error
     try:
         yield ProcessGroup(rank, size, device, store, children)
+    except BaseException as error:
+        _let_go(error)
+        raise
     finally:
         dist.destroy_process_group()
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Of what the frames of an error hold, the group of torch.distributed among it, which ends its threads when nobody
+    holds it any longer: one that had a tensor to free while Python ends would abort it."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _wait_for(children: Sequence[SpawnProcess], store: TCPStore) -> None:
