@@ -142,8 +142,8 @@ class CorpusModel(DescribingModel):
         return cast(Tensor, self.typing(self.entities[entities_BK], self.concepts[concepts_BK]))
 
     @final
-    def memberships(self, entities_U: Tensor) -> Tensor:
-        return self.typing.table(self.entities[entities_U], self.concepts)
+    def memberships(self, entities_U: Tensor, concepts: slice) -> Tensor:
+        return self.typing.table(self.entities[entities_U], self.concepts[concepts])
 
     @final
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CELLS: Final = 1 << 24
-"""Numbers held at a time: degrees of the answers of a block of queries, or their differences in every dimension."""
+"""Numbers held at a time: degrees of all answers in a block of candidates, or their differences in every dimension."""
 _NEAR_CELLS: Final = 1 << 19
 """The latter on a processor: what its cache holds."""
 
@@ -124,8 +124,8 @@ class DescribingModel(Model):
         """[E, D] where the entities are; those near each other are alike."""
 
     @abc.abstractmethod
-    def memberships(self, entities_U: Tensor) -> Tensor:
-        """[U, C] the log-odds that entities are in every concept."""
+    def memberships(self, entities_U: Tensor, concepts: slice) -> Tensor:
+        """[U, N] the log-odds that entities are in these concepts."""
 
     @final
     def observe(self, facts: Facts) -> None:
@@ -144,35 +144,28 @@ class DescribingModel(Model):
         return self._means(shape, ids_BS, level).gather(1, candidates_BK)
 
     def _means(self, shape: Query, ids_BS: Ids | Tensor, level: Level) -> Tensor:
+        """By some candidates at a time: an answer that many queries have is met once."""
         assert self._sets is not None, "a model that answers from facts is made by `begin`"
         ids = ids_BS.cpu().numpy() if isinstance(ids_BS, Tensor) else ids_BS
-        weights = self._sets.weights(shape, ids.astype(np.int32))
-        width = self.candidates(level)
-        queries = max(1, _CELLS // max(self._most * width, 1))
-        blocks = [
-            self._mean(weights.take(np.arange(start, min(start + queries, len(ids)))), level)
-            for start in range(0, len(ids), queries)
-        ]
-        return torch.cat(blocks) if blocks else self.points().new_empty(0, width)
-
-    def _mean(self, weights: Rows, level: Level) -> Tensor:
-        """[B, N] of some queries."""
-        points = self.points()
+        weights, points = self._sets.weights(shape, ids.astype(np.int32)), self.points()
         used, places = np.unique(weights.columns, return_inverse=True)
         entities_U = torch.from_numpy(used.astype(np.int64)).to(points.device)
         rows, _ = weights.coordinates()
         where = torch.from_numpy(np.stack([rows, places.astype(np.int64)])).to(points.device)
         values = torch.from_numpy(np.asarray(weights.values)).to(points)
-        size = len(weights), len(used)
-        matrix_BU = torch.sparse_coo_tensor(where, values, size, check_invariants=False)
-        found: Tensor = torch.sparse.mm(matrix_BU, self._degrees(entities_U, points, level))
-        return found
+        matrix_BU = torch.sparse_coo_tensor(where, values, (len(weights), len(used)), check_invariants=False)
+        width, step = self.candidates(level), max(1, _CELLS // max(len(used), 1))
+        blocks = [
+            torch.sparse.mm(matrix_BU, self._degrees(entities_U, points, level, slice(first, min(first + step, width))))
+            for first in range(0, width, step)
+        ]
+        return torch.cat(blocks, 1) if blocks else points.new_empty(len(ids), 0)
 
-    def _degrees(self, entities_U: Tensor, points_ED: Tensor, level: Level) -> Tensor:
-        """[U, N] of each entity with every candidate."""
+    def _degrees(self, entities_U: Tensor, points_ED: Tensor, level: Level, candidates: slice) -> Tensor:
+        """[U, N] of each entity with each of these candidates."""
         if level is Level.ENTITY:
-            return 1 / (1 + torch.cdist(points_ED[entities_U], points_ED))
-        return torch.sigmoid(self.memberships(entities_U))
+            return 1 / (1 + torch.cdist(points_ED[entities_U], points_ED[candidates]))
+        return torch.sigmoid(self.memberships(entities_U, candidates))
 
 
 def in_parts(rows: Tensor, width: int, table: Callable[[Tensor], Tensor]) -> Tensor:

@@ -76,10 +76,10 @@ class NormalFormModel(DescribingModel):
         return cast(Tensor, self.membership(-gap))
 
     @final
-    def memberships(self, entities_U: Tensor) -> Tensor:
-        concepts_1C = torch.arange(self.sizes.concepts, device=entities_U.device)[None]
-        width = self.sizes.concepts * self.nodes.shape[1]
-        return in_parts(entities_U, width, lambda part: self.instantiation(part[:, None], concepts_1C))
+    def memberships(self, entities_U: Tensor, concepts: slice) -> Tensor:
+        concepts_1N = torch.arange(concepts.start, concepts.stop, device=entities_U.device)[None]
+        width = concepts_1N.numel() * self.nodes.shape[1]
+        return in_parts(entities_U, width, lambda part: self.instantiation(part[:, None], concepts_1N))
 
     @final
     def subsumption(self, subs_BK: Tensor, supers_BK: Tensor) -> Tensor:
