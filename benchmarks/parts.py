@@ -3,7 +3,7 @@
     PYTHONPATH=src python3 benchmarks/parts.py scratch/codex-m
     PYTHONPATH=src python3 benchmarks/parts.py scratch/dbpedia77k --only rules,neighbours --set rank=64
 
-The link predictor is trained once, and for `one expert` once more; calibration, predictions and the ranking of
+The link predictor is trained once, and for `the second expert` once more; calibration, predictions and the ranking of
 concepts are made anew without each part. Features that are left out are 0 everywhere, so that nothing can be read from
 them. Test queries of an honest benchmark, nine templates. A table, and $OUT/parts.json.
 """
@@ -97,7 +97,7 @@ def no_effects(logits: Any, true: Any, group: Any, count: int) -> Any:  # noqa: 
 
 
 VARIANTS: Final[Mapping[str, Callable[[], Any]]] = {
-    "credo": ExitStack,
+    "nothing": ExitStack,
     "rules": lambda: without_features(RULES.__contains__),
     "neighbours": lambda: without_features(NEIGHBOURS.__contains__),
     "rules and neighbours": lambda: without_features((*RULES, *NEIGHBOURS).__contains__),
@@ -109,9 +109,9 @@ VARIANTS: Final[Mapping[str, Callable[[], Any]]] = {
     "effects of relations": lambda: patch.object(holdout, "fit_effects", no_effects),
     "linear model of sets": lambda: without_features(SETS.__contains__),
     "ranking of concepts": lambda: patch.object(learning, "fit_ranking", lambda *_: None),
-    "one expert": ExitStack,
+    "the second expert": ExitStack,
 }
-SETTINGS: Final = {"one expert": ("experts=1",)}
+SETTINGS: Final = {"the second expert": ("experts=1",)}
 
 
 def remembering(fit: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
@@ -132,7 +132,7 @@ def remembering(fit: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("benchmark", type=Path)
-    parser.add_argument("--only", default=",".join(VARIANTS), help="parts, separated by commas; credo is the whole")
+    parser.add_argument("--only", default=",".join(VARIANTS), help="parts, separated by commas; nothing: the whole")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], help="a setting")
     options = parser.parse_args()

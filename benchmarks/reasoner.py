@@ -115,7 +115,8 @@ def work(options: argparse.Namespace) -> None:
         "milliseconds": latency(scorer, seed),
         "ranks": per_query(scorer, table, benchmark),
     }
-    averages = {level: round(100 * average(own), 1) for level, own in found["ranks"].items()}
+    found["levels"] = {level: {"mrr": average(own)} for level, own in found["ranks"].items()}
+    averages = {level: round(100 * one["mrr"], 1) for level, one in found["levels"].items()}
     print(
         f"    {name} {seed}: {time.monotonic() - began:.0f} s after training: {averages}", file=sys.stderr, flush=True
     )
