@@ -7,11 +7,13 @@ by torch.distributed: gloo between processors, NCCL between GPUs; what is small 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing.context import SpawnProcess
-from typing import Any, Final, final
+from typing import Any, Final, NoReturn, final
 
 import torch
 import torch.distributed as dist
@@ -36,6 +38,8 @@ _PATIENCE: Final = timedelta(days=7)
 """For a message: followers wait through parts of the training that one process does."""
 _START: Final = 600.0
 """Seconds for a process to begin in."""
+_LOOK: Final = timedelta(seconds=0.5)
+"""Between two looks whether the others are there still, while a message is on its way."""
 _FAILURE: Final = "failure"
 _LENGTH: Final = 4
 """Numbers of an order."""
@@ -69,10 +73,10 @@ class ProcessGroup:
         if self.size > 1:
             with self._watched():
                 while self.told:
-                    self.told.pop()[0].wait()
+                    self._await(*self.told.pop())
                 self.told.append((dist.broadcast(numbers, 0, async_op=True), numbers))
                 if wait:
-                    self.told.pop()[0].wait()
+                    self._await(*self.told.pop())
 
     def hear(self) -> list[float]:
         numbers = torch.zeros(_LENGTH, dtype=torch.float64)
@@ -83,7 +87,7 @@ class ProcessGroup:
         """What the leader has is then with all."""
         if self.size > 1:
             with self._watched():
-                dist.broadcast(tensor, 0)
+                self._await(dist.broadcast(tensor, 0, async_op=True), tensor)
 
     def spread(self, content: Any = None, tensors: Sequence[Tensor] = ()) -> tuple[Any, list[Tensor]]:
         """JSON and tensors of the leader, with all."""
@@ -110,7 +114,7 @@ class ProcessGroup:
 
         def wait() -> None:
             with self._watched():
-                work.wait()
+                self._await(work, tensor)
 
         return wait
 
@@ -120,8 +124,60 @@ class ProcessGroup:
         operations += [dist.P2POp(dist.irecv, tensor, rank) for tensor, rank in received]
         if operations:
             with self._watched():
-                for work in dist.batch_isend_irecv(operations):
+                works = dist.batch_isend_irecv(operations)
+                if self.device.type == "cuda":
+                    for work in works:
+                        work.wait()
+                else:
+                    self._await_between_two(works)
+
+    def _await(self, work: Any, message: Tensor) -> None:
+        """To the end of a message to, or from, all. Of what is on its way to a process that ends, gloo may never say
+        that it did not arrive: the leader looks whether those that it started are there. Of torchrun's processes
+        torchrun ends all."""
+        if not self.children or message.is_cuda:
+            work.wait()
+            return
+        while True:
+            there = self._all_there()
+            try:
+                work.wait(_LOOK)
+            except RuntimeError:
+                if work.is_completed():
+                    raise
+                if not there:
+                    self._give_up()
+            else:
+                return
+
+    def _await_between_two(self, works: Sequence[Any]) -> None:
+        """The same of messages that gloo takes back when their time is over, so that it must have none."""
+        failures: list[RuntimeError] = []
+
+        def wait() -> None:
+            try:
+                for work in works:
                     work.wait()
+            except RuntimeError as error:
+                failures.append(error)
+
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        while waiting.is_alive():
+            there = self._all_there()
+            waiting.join(_LOOK.total_seconds())
+            if waiting.is_alive() and not there:
+                self._give_up()
+        if failures:
+            raise failures[0]
+
+    def _all_there(self) -> bool:
+        return all(child.is_alive() for child in self.children)
+
+    def _give_up(self) -> NoReturn:
+        """A message will never end, and who frees the group waits for it: it stays for ever."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
+        raise ProcessLost(self._why("it does not answer"))
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
