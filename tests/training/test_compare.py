@@ -32,7 +32,7 @@ from tarbox.training.comparison import (
     read_plan,
     train_in_turn,
 )
-from tarbox.training.events import EpochEnded, Started
+from tarbox.training.events import EpochEnded, PartBegan, PartProgressed, Started, Ticked
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.model_specs import ModelSpec, Overrides, Word, choose_models
 
@@ -340,3 +340,27 @@ def test_the_reporter_is_sober_without_a_terminal(bench: Path, tmp_path: Path) -
     lines = said.getvalue().splitlines()
     assert lines[0] == f"run 1 of 2: {TINY}, seed 0"
     assert lines[-1].startswith(f"{TINY}, seed 0: failed: no luck; about ")
+
+
+def test_the_reporter_says_which_part_of_a_training_is_under_way(bench: Path, tmp_path: Path) -> None:
+    """And that many epochs are of this part, whatever the settings say of the whole."""
+    named = [replace(one, seeds=1) for one in choose_models([TINY], Overrides())]
+    [job] = make_plan(tmp_path / "c", open_benchmark(bench), named).jobs()
+    said, now = StringIO(), iter(range(0, 10_000, 30))
+    with ProgressLine(said, lambda: float(next(now))) as line:
+        reporter = Reporter([job], line, 1, lambda: 0.0)
+        reporter(Began(job, False))
+        for event in (
+            PartBegan("continuing"),
+            Started(0, 5, 1, 1),
+            Ticked(2, 1, {}, 1.0, 75.0),
+            PartBegan("fitting"),
+            PartProgressed("fitting", 0.25, 15.0),
+        ):
+            reporter(Trained(job, event))
+    assert [text.removeprefix(f"0 of 1 runs done; {job.name}: ") for text in said.getvalue().splitlines()[1:]] == [
+        "continuing",
+        "continuing, epoch 3/5; about 1 min 15 s left for all",
+        "fitting; about 1 min 15 s left for all",
+        "fitting, 25%; about 15 s left for all",
+    ]

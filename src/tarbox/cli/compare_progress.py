@@ -8,7 +8,7 @@ from typing import final
 
 from tarbox.cli.progress_line import ProgressLine, duration
 from tarbox.training.comparison import Began, Ended, Job, ProgressEvent, Ranking, Trained
-from tarbox.training.events import EpochEnded, Event, Ticked, Validated
+from tarbox.training.events import EpochEnded, Event, PartBegan, PartProgressed, Started, Ticked, Validated
 
 
 @final
@@ -63,6 +63,8 @@ class Reporter:
         self._total, self._done = len(missing), 0
         self._estimator = Estimator(missing, at_a_time)
         self._running: dict[Job, str] = {}
+        self._parts: dict[Job, str] = {}
+        self._epochs: dict[Job, int] = {}
         self._best: dict[Job, str] = {}
         line.doing = "comparing"
         if already := len(jobs) - len(missing):
@@ -84,17 +86,28 @@ class Reporter:
 
     def _hear(self, job: Job, event: Event) -> None:
         match event:
+            case Started():
+                self._epochs[job] = event.epochs
+            case PartBegan():
+                self._parts[job] = f"{event.part}, "
+                self._show(job, event.part, None)
+            case PartProgressed():
+                self._show(job, f"{event.part}, {event.done:.0%}", event.seconds_left)
             case Ticked() | EpochEnded():
-                if event.seconds_left is not None:
-                    self._estimator.hear(job, event.seconds_left, self._clock())
                 epoch = event.epoch + 1 if isinstance(event, Ticked) else event.epoch
-                self._running[job] = f"epoch {epoch}/{job.settings.stopping.epochs}"
-                self._line.show(self._words())
+                where = f"{self._parts.get(job, '')}epoch {epoch}/{self._epochs[job]}"
+                self._show(job, where, event.seconds_left)
             case Validated():
                 if event.best:
                     self._best[job] = f", best validation MRR {100 * event.mrr:.1f}"
             case _:
                 pass
+
+    def _show(self, job: Job, where: str, seconds_left: float | None) -> None:
+        if seconds_left is not None:
+            self._estimator.hear(job, seconds_left, self._clock())
+        self._running[job] = where
+        self._line.show(self._words())
 
     def _end(self, job: Job, failure: str | None) -> None:
         self._estimator.end(job, self._clock())
