@@ -19,6 +19,7 @@ import growth
 from tarbox.kb.store import open_store
 from tarbox.models.credo.memory import TrainingSize, rivals_of
 from tarbox.models.credo.predictor import build_predictor
+from tarbox.models.learning.seam import TrainingData
 from tarbox.models.links import link_sources
 from tarbox.models.saved import sizes_of
 from tarbox.training.hardware import numerics, open_hardware
@@ -39,7 +40,7 @@ def main() -> None:
     facts = open_store(options.store).facts if options.store else growth.generate(size)
     settings = resolve([read_recipe("credo"), read_assignments(options.set, "credo")], "credo")
     hardware = open_hardware(settings.hardware)
-    settings = settings.resolved(sizes_of(facts), hardware.device)
+    settings = settings.resolved(TrainingData(facts), hardware.device)
     config = settings.model_config()
     with hardware.device:
         predictor = build_predictor(config, sizes_of(facts))

@@ -24,12 +24,12 @@ from typing import Any, Final, final
 from tarbox.benchmark.folder import Benchmark
 from tarbox.core.errors import ConfigError
 from tarbox.kb.writing import replace_file
-from tarbox.models.saved import CONFIG, is_run, open_run, sizes_of
+from tarbox.models.saved import CONFIG, is_run, open_run
 from tarbox.training.events import METRICS_FILE, Event, read_metrics
 from tarbox.training.failures import TrainingInterrupted
 from tarbox.training.hardware import open_hardware
 from tarbox.training.model_specs import ModelSpec, differences
-from tarbox.training.session import Listeners, resume, start
+from tarbox.training.session import Listeners, data_of, resume, start
 from tarbox.training.settings import Settings, read_file, resolve
 
 COMPARISON: Final = "comparison.json"
@@ -236,7 +236,7 @@ def _join(before: ModelSpec | None, now: ModelSpec, seeds: int) -> ModelSpec:
 def _check_run(job: Job, benchmark: Benchmark) -> None:
     """A run that is there must be the run that is wanted."""
     found = resolve([read_file(job.folder / CONFIG)])
-    wanted = job.settings.resolved(sizes_of(benchmark.store.facts), open_hardware(job.settings.hardware).device)
+    wanted = job.settings.resolved(data_of(benchmark), open_hardware(job.settings.hardware).device)
     _refuse(f"{job.folder} was trained", job.settings.model_name, differences(found, wanted))
     if open_run(job.folder).description["content_hash"] != benchmark.store.manifest["content_hash"]:
         raise ConfigError(f"{job.folder} was trained on other facts than {benchmark.path} has. Name another folder.")

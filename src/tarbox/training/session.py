@@ -30,7 +30,7 @@ from tarbox.core.errors import ConfigError, StoreMissing
 from tarbox.kb.store import MANIFEST, Store, open_store
 from tarbox.models.learning.seam import TrainingData
 from tarbox.models.registry import find_model
-from tarbox.models.saved import SavedRun, is_run, open_run, sizes_of, what_is_at
+from tarbox.models.saved import SavedRun, is_run, open_run, what_is_at
 from tarbox.models.scorer import Scorer
 from tarbox.training import memory
 from tarbox.training.checkpoints import State
@@ -92,11 +92,12 @@ def start(
     check_processes(settings)
     hardware = open_hardware(settings.hardware)
     opened = open_source(source)
-    settings = settings.resolved(sizes_of(opened.store.facts), hardware.device)
+    data = opened.data(settings.seed)
+    settings = settings.resolved(data, hardware.device)
     run = RunFolder.create(output, settings, opened.store, opened.benchmark)
     with run.locked():
         try:
-            return _train(run, opened, settings, hardware, listeners)
+            return _train(run, data, settings, hardware, listeners)
         except (ConfigError, MemoryShortage):  # no one can train with these settings: the place is free for better ones
             run.discard()
             raise
@@ -121,13 +122,14 @@ def resume(
         saved = open_run(output)  # another process may have updated it meanwhile
         if "updates" in saved.description:
             raise ConfigError(f"{saved.path} was updated: its training cannot go on. Train again on the store.")
-        opened = _source_of(saved, source)
+        data = _source_of(saved, source).data(settings.seed)
+        settings = settings.resolved(data, hardware.device)
         run.write_settings(settings)
         if run.is_complete():
             if to_table(settings.stopping) == saved.settings["stopping"]:
                 return _ended(run)
             run.reopen()
-        return _train(run, opened, settings, hardware, listeners)
+        return _train(run, data, settings, hardware, listeners)
 
 
 def open_source(source: str | os.PathLike[str]) -> TrainingSource:
@@ -161,9 +163,7 @@ def _source_of(saved: SavedRun, named: Path | None) -> TrainingSource:
     return opened
 
 
-def _train(
-    run: RunFolder, source: TrainingSource, settings: Settings, hardware: Hardware, listeners: Listeners
-) -> State:
+def _train(run: RunFolder, data: TrainingData, settings: Settings, hardware: Hardware, listeners: Listeners) -> State:
     """From the last checkpoint, if there is one."""
     run.write_provenance(settings, hardware.describe(), listeners.now or datetime.now().astimezone())
     with TensorBoard(run.path) as board:
@@ -172,7 +172,7 @@ def _train(
         with explained(run.path, _smaller(settings)), _bounded(hardware) as renew, StopSignals() as signals:
             observers = Observers(report, signals, listeners.clock, renew)
             with lead(settings.hardware, follow, LeaderOrder.QUIT) as group:
-                context = TrainingContext(settings, source.data(settings.seed), hardware, run, observers, group)
+                context = TrainingContext(settings, data, hardware, run, observers, group)
                 state = _learn(context)
             best = (state.best_epoch, state.best)
             report.tell(Finished(state.epoch, round(state.seconds, 3), str(state.reason), *best))

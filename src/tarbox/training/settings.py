@@ -38,7 +38,7 @@ from tarbox.training.validation import ValidationConfig
 if TYPE_CHECKING:
     import torch
 
-    from tarbox.models.base import Sizes
+    from tarbox.models.learning.seam import TrainingData
 
 RECIPES: Final = "tarbox.training.recipes"
 RESUMABLE: Final = ("stopping", "checkpoints", "hardware", "validation")
@@ -93,9 +93,9 @@ class Settings:
         """The settings of the model, as its class has them."""
         return read_config(find_model(self.model_name).Config, own_settings(self.model), "model")
 
-    def resolved(self, sizes: Sizes, device: torch.device) -> Settings:
-        """With what the model leaves to the hardware decided."""
-        config = find_model(self.model_name).resolve(self.model_config(), sizes, device)
+    def resolved(self, data: TrainingData, device: torch.device) -> Settings:
+        """With what the model leaves to the data and the hardware decided."""
+        config = find_model(self.model_name).resolve(self.model_config(), data, device)
         return replace(self, model={"name": self.model_name, **to_table(config)})
 
     def table(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
 from tarbox.kb.vocabulary import Vocabulary
-from tarbox.models.credo import holdout, learning
+from tarbox.models.credo import holdout
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.holdout import (
     SHAPES,
@@ -64,9 +64,13 @@ def test_what_validation_asks_for(joined: bool, count: int, wanted: bool) -> Non
     table = QueryTable.of(column | {"level": ["entity"] * count, "known": [[]] * count})
     facts = Facts.of(words, stated)
     assert asks_for_unjoined(facts, table) is wanted
-    told = {name: learning._in_pairs(CredoConfig(missing=name), TrainingData(facts, table)) for name in MISSING}
-    assert told == {"auto": wanted, "facts": False, "pairs": True}
-    assert not learning._in_pairs(CredoConfig(), TrainingData(facts))  # a store asks for nothing
+
+    def resolved(missing: str, asked: QueryTable | None) -> str:
+        return Credo.resolve(CredoConfig(missing=missing), TrainingData(facts, asked), torch.device("cpu")).missing
+
+    found = {name: resolved(name, table) for name in MISSING}
+    assert found == {"auto": "pairs" if wanted else "facts", "facts": "facts", "pairs": "pairs"}
+    assert resolved("auto", None) == "facts"  # a store asks for nothing
     single = Facts.of(words, [(n, 0, n + 100) for n in range(100)])
     assert not asks_for_unjoined(single, table)  # nothing is joined twice, so this is as usual
 

@@ -24,7 +24,8 @@ from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
 from tarbox.models.credo.learning import PLAN, counted_ahead
 from tarbox.models.credo.model import Credo, CredoConfig
-from tarbox.models.saved import open_run, sizes_of
+from tarbox.models.learning.seam import TrainingData
+from tarbox.models.saved import open_run
 from tarbox.query.render import render
 from tarbox.training.events import Event, PartBegan
 from tarbox.training.run import read_tensors
@@ -174,14 +175,14 @@ def test_a_setting_out_of_range_leaves_no_run(store: Path, tmp_path: Path) -> No
 def test_what_settings_leave_open_is_decided_by_size_and_hardware(facts: Facts) -> None:
     import torch
 
-    found = Credo.resolve(CredoConfig(), sizes_of(facts), torch.device("cpu"))
-    assert (found.rank, found.candidates) == (128, 0)
-    from tarbox.models.base import Sizes
+    def resolved(config: CredoConfig, facts: Facts) -> tuple[int, int, str]:
+        found = Credo.resolve(config, TrainingData(facts), torch.device("cpu"))
+        return found.rank, found.candidates, found.missing
 
-    large = Credo.resolve(CredoConfig(), Sizes(100_000, 10, 5), torch.device("cpu"))
-    assert (large.rank, large.candidates) == (64, 512)
-    given = Credo.resolve(CredoConfig(rank=6, candidates=7), Sizes(100_000, 10, 5), torch.device("cpu"))
-    assert (given.rank, given.candidates) == (6, 7)
+    assert resolved(CredoConfig(), facts) == (128, 0, "facts")
+    large = Facts.of(Vocabulary.of([f"e{n:05}" for n in range(60_000)], [], ["r"]), [])
+    assert resolved(CredoConfig(), large) == (64, 512, "facts")
+    assert resolved(CredoConfig(rank=6, candidates=7, missing="pairs"), large) == (6, 7, "pairs")
 
 
 @pytest.mark.parametrize("assignment", ["model.continued=0.9", "model.held_out=0.5", "model.candidates=4"])

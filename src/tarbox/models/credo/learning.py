@@ -19,7 +19,7 @@ from tarbox.kb.rows import Rows
 from tarbox.kb.splits import hold_out
 from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
-from tarbox.models.credo.holdout import FittingQueries, HeldOut, asks_for_unjoined, fit_calibration, fit_ranking
+from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, rivals_of
 from tarbox.models.credo.model import Credo, CredoConfig
 from tarbox.models.credo.predictor import (
@@ -64,7 +64,7 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     holds for the other.
     """
     home = _home(config, data.facts, context)
-    pairs = _in_pairs(config, data)
+    pairs = config.missing == "pairs"
     plan = {f"{part} of whole pairs" if pairs and "held-out" in part else part: PLAN[part] for part in PLAN}
     context.plan(plan)
     facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out, pairs))
@@ -74,13 +74,6 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
         counted = Counted(kept, ahead(lambda: Evidence.of(data.facts)), subsumptions)
         found = _learn(config, facts, context, home, counted, iter(plan))
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
-
-
-def _in_pairs(config: CredoConfig, data: TrainingData) -> bool:
-    """Whether all facts between two entities are held out together."""
-    if config.missing == "auto":
-        return data.valid is not None and asks_for_unjoined(data.facts, data.valid)
-    return config.missing == "pairs"
 
 
 @contextmanager

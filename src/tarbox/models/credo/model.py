@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from tarbox.models.base import Sizes
-
 Scores = NDArray[np.float64]
 
 _AT_ONCE: Final = 1 << 24
@@ -271,17 +269,26 @@ class Credo(Learner):
         return replace(known, subsumptions=Rows(*predicted) if predicted else None)
 
     @classmethod
-    def resolve(cls, config: CredoConfig, sizes: Sizes, device: torch.device) -> CredoConfig:
-        """With the rank and the candidates that fit the hardware and the size of the knowledge base."""
+    def resolve(cls, config: CredoConfig, data: TrainingData, device: torch.device) -> CredoConfig:
+        """With the rank and the candidates that fit the hardware and the size of the knowledge base, and what is held
+        out as what validation asks for is missing."""
+        from tarbox.models.credo.holdout import asks_for_unjoined
+
         rank, candidates, most = _FITTING[device.type]
-        if max(sizes.entities, sizes.concepts) <= most:
+        nodes = len(data.facts.vocabulary.entities), len(data.facts.vocabulary.concepts)
+        if max(nodes) <= most:
             candidates = 0
-        if sizes.entities + sizes.concepts > _SMALL:
+        if sum(nodes) > _SMALL:
             rank //= 2
+        missing = config.missing
+        if missing == "auto":
+            in_pairs = data.valid is not None and asks_for_unjoined(data.facts, data.valid)
+            missing = "pairs" if in_pairs else "facts"
         return replace(
             config,
             rank=config.rank or rank,
             candidates=candidates if config.candidates < 0 else config.candidates,
+            missing=missing,
         )
 
     @classmethod

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tarbox.core.ids import Level
     from tarbox.kb.axioms import Axiom
     from tarbox.kb.facts import Facts, Ids
-    from tarbox.models.base import Sizes
     from tarbox.models.learning.batches import BatchConfig, SampleSource
     from tarbox.models.learning.objective import ObjectiveConfig
     from tarbox.models.scorer import Scorer
@@ -144,8 +143,8 @@ class Learner(abc.ABC):
     in_processes: ClassVar[bool] = False
 
     @classmethod
-    def resolve(cls, config: Any, sizes: Sizes, device: torch.device) -> Any:  # noqa: ARG003
-        """The settings with what they leave to the hardware decided; the run's config.toml has these."""
+    def resolve(cls, config: Any, data: TrainingData, device: torch.device) -> Any:  # noqa: ARG003
+        """The settings with what they leave to the data and the hardware decided; the run's config.toml has these."""
         return config
 
     @classmethod
