@@ -6,9 +6,11 @@ larger one, and are filtered all the same. A folder without the facts of validat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
@@ -49,6 +51,8 @@ class _Numbers:
         place = {iri: row for row, iri in enumerate(vocabulary.entities)}
         number = {iri: row for row, iri in enumerate(vocabulary.relations)}
         ways = [directed(number[iri], way) for iri, (_, way) in zip(edges, folder.relations, strict=True)]
+        _require_distinct(folder, "entities", nodes)
+        _require_distinct(folder, "relations", ways)
         return cls(vocabulary, np.array([place[iri] for iri in nodes], np.int32), np.array(ways, np.int32))
 
     def facts(self, triples: Places) -> Facts:
@@ -59,16 +63,29 @@ class _Numbers:
         none = np.empty(0, np.int32)
         return Facts.of_columns(self.vocabulary, (*np.ascontiguousarray(rows.T), none, none, none, none))
 
-    def lists(self, answers: AnswerIds | None) -> Lists | None:
-        """Answers as increasing ids."""
+    def lists(self, answers: AnswerIds | None, file: Path) -> Lists | None:
+        """The answers to the queries of `file` as increasing ids."""
         if answers is None:
             return None
-        rows = [list(own) for own in answers]
-        flat = np.array(list(chain.from_iterable(rows)), np.int64)
-        if len(flat) and not 0 <= flat.min() <= flat.max() < len(self.entities):
-            raise BenchmarkError(f"{flat.max()} is given as an answer, and there are {len(self.entities):,} entities")
-        found = Lists(offsets_of(np.array([len(row) for row in rows], np.int64)), self.entities[flat])
+        try:
+            flat = np.asarray(array("q", chain.from_iterable(answers)))
+        except (TypeError, OverflowError) as error:
+            raise BenchmarkError(f"{file}: among the answers is what is no number of an entity: {error}") from None
+        wrong = flat[(flat < 0) | (flat >= len(self.entities))]
+        if len(wrong):
+            raise BenchmarkError(
+                f"{file}: {wrong[0]} is given as an answer; entities are 0 to {len(self.entities) - 1:,}"
+            )
+        found = Lists(offsets_of(np.array([len(own) for own in answers], np.int64)), self.entities[flat])
         return Lists(found.offsets, found.values[np.lexsort((found.values, found.owners()))])
+
+
+def _require_distinct(folder: QueryFolder, kind: str, meanings: Sequence[object]) -> None:
+    """Two numbers with one meaning would join what the folder tells apart."""
+    first: dict[object, int] = {}
+    for number, meaning in enumerate(meanings):
+        if first.setdefault(meaning, number) != number:
+            raise BenchmarkError(f"{folder.path}: the {kind} {first[meaning]} and {number} have the same name")
 
 
 def read_tables(folder: QueryFolder, as_given: bool) -> tuple[Split, dict[str, QueryTable], tuple[str, ...]]:
@@ -117,7 +134,7 @@ def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: l
     shape, ids = _encode(given, numbers)
     template, missing, train = _TEMPLATES.get(given.structure), None, given.split == "train"
     title = f"{given.split} {template or NO_TEMPLATE}"
-    easy, hard = numbers.lists(given.easy), numbers.lists(given.hard)
+    easy, hard = (numbers.lists(answers, given.file) for answers in (given.easy, given.hard))
     if index is not None:
         rows, more, links = split_answers(shape, ids, index)
         found = Lists(rows.offsets, rows.columns), Lists(more.offsets, more.columns)
