@@ -29,7 +29,7 @@ from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.terms import mint
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import Direction, Entity
-from tarbox.query.betae import STRUCTURES
+from tarbox.query.betae import STRUCTURES, UNION_FORMS
 from tarbox.query.templates import TEMPLATES
 
 
@@ -81,6 +81,25 @@ def test_all_structures_have_the_right_answers(folder: Folder, tmp_path: Path) -
     assert missing.values.min() == 1
     assert missing.values.max() > 1
     assert sorted(benchmark.store.facts.vocabulary.relations) == sorted(mint(name) for name in RELATIONS)
+
+
+def test_a_union_in_both_forms_is_one_query(folder: Folder, tmp_path: Path) -> None:
+    """BetaE's folders have every union twice; other structures without a template share one name, and no id."""
+    chain, ring = ("e", ("r",) * 4), (*(("e", ("r",)),) * 4,)
+    queries = {STRUCTURES["2u"]: {((e, (0,)), (e + 1, (2,)), (-1,)) for e in range(6)}}
+    forms = {whole: form for form, whole in UNION_FORMS.items()}
+    queries[forms[STRUCTURES["2u"]]] = {(((e, (0, -2)), (e + 1, (2, -2))), (-2,)) for e in range(4, 9)}
+    queries |= {chain: {(e, (0, 1, 2, 3)) for e in range(3)}, ring: {((e, (0,)),) * 4 for e in range(12)}}
+    for file in folder.path.glob("*-*.pkl"):
+        file.unlink()
+    folder.dump("train-queries", queries)
+    imported = import_folder(folder.path, tmp_path / "bench")
+    assert "train: 2 queries are there twice, and are kept once" in imported.notes
+    table = open_benchmark(tmp_path / "bench").table("train")
+    pairs = list(zip(table.texts("shape"), map(tuple, table.lists("slots")), strict=True))
+    assert len(set(pairs)) == len(pairs) == len(set(table.texts("id")))
+    assert table.texts("template").count("2u") == 9
+    assert table.texts("template").count(None) > 3
 
 
 def test_answers_are_computed_where_none_are_given(folder: Folder, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ larger one, and are filtered all the same. A folder without the facts of validat
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -103,8 +104,20 @@ def read_tables(folder: QueryFolder, as_given: bool) -> tuple[Split, dict[str, Q
         if given and index is None:
             notes.append(f"{split}: the answers are as given: without {split}.txt they cannot be computed")
         if given:
-            tables[split] = QueryTable.concatenate([_table(own, numbers, index, notes, as_given) for own in given])
+            counters = defaultdict[str, Iterator[int]](count)
+            parts = [_table(own, numbers, index, notes, as_given, counters) for own in given]
+            tables[split] = _distinct(split, QueryTable.concatenate(parts), notes)
     return graphs, tables, tuple(notes)
+
+
+def _distinct(split: str, table: QueryTable, notes: list[str]) -> QueryTable:
+    """Each query once: BetaE's folders have every union twice, the second time by De Morgan's law."""
+    first = [batch.rows[np.unique(batch.ids, axis=0, return_index=True)[1]] for batch in table.batches()]
+    kept = np.sort(np.concatenate([np.empty(0, np.int64), *first]))
+    if len(kept) == len(table):
+        return table
+    notes.append(f"{split}: {len(table) - len(kept):,} queries are there twice, and are kept once")
+    return table.take(kept)
 
 
 def _graphs(folder: QueryFolder, numbers: _Numbers) -> Split:
@@ -129,11 +142,19 @@ def _graphs(folder: QueryFolder, numbers: _Numbers) -> Split:
     return Split(stages)
 
 
-def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: list[str], as_given: bool) -> QueryTable:
-    """The queries that have an answer to find."""
+def _table(
+    given: GivenQueries,
+    numbers: _Numbers,
+    index: Index | None,
+    notes: list[str],
+    as_given: bool,
+    counters: Mapping[str, Iterator[int]],
+) -> QueryTable:
+    """The queries that have an answer to find; ids count those of a template, whichever structure has them."""
     shape, ids = _encode(given, numbers)
     template, missing, train = _TEMPLATES.get(given.structure), None, given.split == "train"
-    title = f"{given.split} {template or NO_TEMPLATE}"
+    name = template or NO_TEMPLATE
+    title = f"{given.split} {name}"
     easy, hard = (numbers.lists(answers, given.file) for answers in (given.easy, given.hard))
     if index is not None:
         rows, more, links = split_answers(shape, ids, index)
@@ -156,7 +177,7 @@ def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: l
     if len(asked) < len(ids):
         notes.append(f"{title}: {len(ids) - len(asked):,} queries have no answer to find and are left out")
     columns: dict[str, Any] = {
-        "id": [f"{template or NO_TEMPLATE}-{row}" for row in asked.tolist()],
+        "id": [f"{name}-{next(counters[name])}" for _ in asked],
         "template": [template] * len(asked),
         "level": [Level.ENTITY.value] * len(asked),
         "shape": [render_shape(shape)] * len(asked),
