@@ -10,10 +10,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from published_folder import RELATIONS, Folder
+from published_folder import ENTITIES, RELATIONS, Folder, names_of
 from tarbox.benchmark.building import build_benchmark
 from tarbox.benchmark.exporting import export_benchmark
 from tarbox.benchmark.folder import Benchmark, open_benchmark
@@ -28,7 +29,7 @@ from tarbox.kb.facts import SPLITS, Facts
 from tarbox.kb.terms import mint
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.query.algebra import Direction, Entity
-from tarbox.query.betae import STRUCTURES
+from tarbox.query.betae import STRUCTURES, UNION_FORMS
 from tarbox.query.templates import TEMPLATES
 
 
@@ -80,6 +81,25 @@ def test_all_structures_have_the_right_answers(folder: Folder, tmp_path: Path) -
     assert missing.values.min() == 1
     assert missing.values.max() > 1
     assert sorted(benchmark.store.facts.vocabulary.relations) == sorted(mint(name) for name in RELATIONS)
+
+
+def test_a_union_in_both_forms_is_one_query(folder: Folder, tmp_path: Path) -> None:
+    """BetaE's folders have every union twice; other structures without a template share one name, and no id."""
+    chain, ring = ("e", ("r",) * 4), (*(("e", ("r",)),) * 4,)
+    queries = {STRUCTURES["2u"]: {((e, (0,)), (e + 1, (2,)), (-1,)) for e in range(6)}}
+    forms = {whole: form for form, whole in UNION_FORMS.items()}
+    queries[forms[STRUCTURES["2u"]]] = {(((e, (0, -2)), (e + 1, (2, -2))), (-2,)) for e in range(4, 9)}
+    queries |= {chain: {(e, (0, 1, 2, 3)) for e in range(3)}, ring: {((e, (0,)),) * 4 for e in range(12)}}
+    for file in folder.path.glob("*-*.pkl"):
+        file.unlink()
+    folder.dump("train-queries", queries)
+    imported = import_folder(folder.path, tmp_path / "bench")
+    assert "train: 2 queries are there twice, and are kept once" in imported.notes
+    table = open_benchmark(tmp_path / "bench").table("train")
+    pairs = list(zip(table.texts("shape"), map(tuple, table.lists("slots")), strict=True))
+    assert len(set(pairs)) == len(pairs) == len(set(table.texts("id")))
+    assert table.texts("template").count("2u") == 9
+    assert table.texts("template").count(None) > 3
 
 
 def test_answers_are_computed_where_none_are_given(folder: Folder, tmp_path: Path) -> None:
@@ -291,7 +311,14 @@ def test_a_malicious_pickle_is_refused_by_name(
         ("test-queries", {("e", ("r",)): {(0, (99,))}}, "no relation 99"),
         ("test-queries", {("e", ("r", "n")): {(0, (1, -1))}}, "does not have -2"),
         ("test-queries", {("e", ("r",)): {(0, ("a",))}}, "are not the 2 numbers"),
+        ("test-queries", {("e", ("r",)): [[0, [0]]]}, "one here has a list"),
+        ("test-queries", {("e", ("r",)): {(np.int64(0), (0,))}}, "and Python's own numbers are"),
         ("test-hard-answers", {(0, (0,)): {99}}, "99 is given as an answer"),
+        ("test-hard-answers", {(0, (0,)): {-3, 3}}, "-3 is given as an answer"),
+        ("test-hard-answers", {(0, (0,)): {"a"}}, r"test-queries\.pkl: .* no number of an entity"),
+        ("test-hard-answers", {(0, (0,)): {1.5}}, r"test-queries\.pkl: .* no number of an entity"),
+        ("id2ent", dict(enumerate([*ENTITIES[1:], ENTITIES[4]])), "entities 3 and 11 have the same name"),
+        ("id2rel", dict(enumerate([*names_of("signs")[:5], "-concept:knows"])), "relations 1 and 5 have the same name"),
         ("id2ent", {1: "a"}, "expected a dictionary from 0, 1, 2"),
     ],
 )
@@ -300,6 +327,22 @@ def test_what_is_wrong_is_said(file: str, content: object, message: str, tmp_pat
     folder.dump("test-queries", {("e", ("r",)): {(0, (0,))}})
     folder.dump(file, content)
     with pytest.raises((SourceError, BenchmarkError), match=message):
+        import_folder(folder.path, tmp_path / "bench")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("test.txt", b"0\t0\t1\n0\t2\n", r"expected head, relation and tail with tabs between them: \('0', '2'\)"),
+        ("test-queries.pkl", b"\x80\x04\x8e\xff\xff\xff\xff\xff\0\0\0abc.", "damaged, or too large for the memory"),
+        ("test-queries.pkl", b"\x80\x04\x95" + b"\xff" * 8 + b"}.", "not a pickle, or a damaged one"),
+    ],
+)
+def test_a_damaged_file_is_said(file: str, content: bytes, message: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "published", 1, "signs")
+    folder.dump("test-queries", {("e", ("r",)): {(0, (0,))}})
+    (folder.path / file).write_bytes(content)
+    with pytest.raises(SourceError, match=message):
         import_folder(folder.path, tmp_path / "bench")
 
 

@@ -29,3 +29,9 @@ def test_what_is_half_a_model_is_refused(address: str) -> None:
 def test_an_address_that_leads_nowhere_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match=r"no model .* Write a registered name or package\.module:Class"):
         find_model(address)
+
+
+def test_where_a_model_of_one_s_own_is_looked_for_is_said() -> None:
+    """The command `tarbox`, unlike `python -m tarbox`, does not look in the current folder."""
+    with pytest.raises(ConfigError, match=r"No module named 'my_package'.*, installed or on PYTHONPATH"):
+        find_model("my_package.module:Class")

@@ -6,9 +6,12 @@ larger one, and are filtered all the same. A folder without the facts of validat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
+from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
@@ -49,6 +52,8 @@ class _Numbers:
         place = {iri: row for row, iri in enumerate(vocabulary.entities)}
         number = {iri: row for row, iri in enumerate(vocabulary.relations)}
         ways = [directed(number[iri], way) for iri, (_, way) in zip(edges, folder.relations, strict=True)]
+        _require_distinct(folder, "entities", nodes)
+        _require_distinct(folder, "relations", ways)
         return cls(vocabulary, np.array([place[iri] for iri in nodes], np.int32), np.array(ways, np.int32))
 
     def facts(self, triples: Places) -> Facts:
@@ -59,16 +64,29 @@ class _Numbers:
         none = np.empty(0, np.int32)
         return Facts.of_columns(self.vocabulary, (*np.ascontiguousarray(rows.T), none, none, none, none))
 
-    def lists(self, answers: AnswerIds | None) -> Lists | None:
-        """Answers as increasing ids."""
+    def lists(self, answers: AnswerIds | None, file: Path) -> Lists | None:
+        """The answers to the queries of `file` as increasing ids."""
         if answers is None:
             return None
-        rows = [list(own) for own in answers]
-        flat = np.array(list(chain.from_iterable(rows)), np.int64)
-        if len(flat) and not 0 <= flat.min() <= flat.max() < len(self.entities):
-            raise BenchmarkError(f"{flat.max()} is given as an answer, and there are {len(self.entities):,} entities")
-        found = Lists(offsets_of(np.array([len(row) for row in rows], np.int64)), self.entities[flat])
+        try:
+            flat = np.asarray(array("q", chain.from_iterable(answers)))
+        except (TypeError, OverflowError) as error:
+            raise BenchmarkError(f"{file}: among the answers is what is no number of an entity: {error}") from None
+        wrong = flat[(flat < 0) | (flat >= len(self.entities))]
+        if len(wrong):
+            raise BenchmarkError(
+                f"{file}: {wrong[0]} is given as an answer; entities are 0 to {len(self.entities) - 1:,}"
+            )
+        found = Lists(offsets_of(np.array([len(own) for own in answers], np.int64)), self.entities[flat])
         return Lists(found.offsets, found.values[np.lexsort((found.values, found.owners()))])
+
+
+def _require_distinct(folder: QueryFolder, kind: str, meanings: Sequence[object]) -> None:
+    """Two numbers with one meaning would join what the folder tells apart."""
+    first: dict[object, int] = {}
+    for number, meaning in enumerate(meanings):
+        if first.setdefault(meaning, number) != number:
+            raise BenchmarkError(f"{folder.path}: the {kind} {first[meaning]} and {number} have the same name")
 
 
 def read_tables(folder: QueryFolder, as_given: bool) -> tuple[Split, dict[str, QueryTable], tuple[str, ...]]:
@@ -86,8 +104,20 @@ def read_tables(folder: QueryFolder, as_given: bool) -> tuple[Split, dict[str, Q
         if given and index is None:
             notes.append(f"{split}: the answers are as given: without {split}.txt they cannot be computed")
         if given:
-            tables[split] = QueryTable.concatenate([_table(own, numbers, index, notes, as_given) for own in given])
+            counters = defaultdict[str, Iterator[int]](count)
+            parts = [_table(own, numbers, index, notes, as_given, counters) for own in given]
+            tables[split] = _distinct(split, QueryTable.concatenate(parts), notes)
     return graphs, tables, tuple(notes)
+
+
+def _distinct(split: str, table: QueryTable, notes: list[str]) -> QueryTable:
+    """Each query once: BetaE's folders have every union twice, the second time by De Morgan's law."""
+    first = [batch.rows[np.unique(batch.ids, axis=0, return_index=True)[1]] for batch in table.batches()]
+    kept = np.sort(np.concatenate([np.empty(0, np.int64), *first]))
+    if len(kept) == len(table):
+        return table
+    notes.append(f"{split}: {len(table) - len(kept):,} queries are there twice, and are kept once")
+    return table.take(kept)
 
 
 def _graphs(folder: QueryFolder, numbers: _Numbers) -> Split:
@@ -112,12 +142,20 @@ def _graphs(folder: QueryFolder, numbers: _Numbers) -> Split:
     return Split(stages)
 
 
-def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: list[str], as_given: bool) -> QueryTable:
-    """The queries that have an answer to find."""
+def _table(
+    given: GivenQueries,
+    numbers: _Numbers,
+    index: Index | None,
+    notes: list[str],
+    as_given: bool,
+    counters: Mapping[str, Iterator[int]],
+) -> QueryTable:
+    """The queries that have an answer to find; ids count those of a template, whichever structure has them."""
     shape, ids = _encode(given, numbers)
     template, missing, train = _TEMPLATES.get(given.structure), None, given.split == "train"
-    title = f"{given.split} {template or NO_TEMPLATE}"
-    easy, hard = numbers.lists(given.easy), numbers.lists(given.hard)
+    name = template or NO_TEMPLATE
+    title = f"{given.split} {name}"
+    easy, hard = (numbers.lists(answers, given.file) for answers in (given.easy, given.hard))
     if index is not None:
         rows, more, links = split_answers(shape, ids, index)
         found = Lists(rows.offsets, rows.columns), Lists(more.offsets, more.columns)
@@ -139,7 +177,7 @@ def _table(given: GivenQueries, numbers: _Numbers, index: Index | None, notes: l
     if len(asked) < len(ids):
         notes.append(f"{title}: {len(ids) - len(asked):,} queries have no answer to find and are left out")
     columns: dict[str, Any] = {
-        "id": [f"{template or NO_TEMPLATE}-{row}" for row in asked.tolist()],
+        "id": [f"{name}-{next(counters[name])}" for _ in asked],
         "template": [template] * len(asked),
         "level": [Level.ENTITY.value] * len(asked),
         "shape": [render_shape(shape)] * len(asked),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -39,13 +39,16 @@ _HARD: Final = ("-hard-answers.pkl", "-fn-answers.pkl", "-answers.pkl")
 _QUERY2BOX: Final = {"1c": "1p", "2c": "2p", "3c": "3p", "ci": "pi", "ic": "ip", "uc": "up"}
 """Names of templates that differ there."""
 
-_DAMAGED = (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+_DAMAGED = (
+    *(pickle.UnpicklingError, EOFError, AttributeError, LookupError),
+    *(TypeError, ValueError, OverflowError, RecursionError),
+)
 _ALLOWED: Final = frozenset(
     [(module, name) for module in ("builtins", "__builtin__") for name in ("set", "frozenset", "list", "dict", "tuple")]
     + [("collections", "defaultdict"), ("collections", "OrderedDict")]
 )
 
-AnswerIds = Sequence[Iterable[int]]
+AnswerIds = Sequence[Collection[int]]
 
 
 @final
@@ -117,6 +120,8 @@ def _triples(file: Path, entities: Sequence[str], relations: Sequence[str]) -> P
     """[T, 3] ids; a file has ids throughout, or names throughout, of relations without a sign."""
     try:
         lines = [tuple(line.split("\t")) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        if ragged := [line for line in lines if len(line) != 3]:
+            raise ValueError(ragged[0])
         if all(cell.isdecimal() for cell in chain.from_iterable(lines)):
             ids = np.array(lines, np.int64).reshape(-1, 3)
         else:
@@ -173,13 +178,16 @@ def _query2box(folder: Path, split: str, name: str) -> GivenQueries:
     return GivenQueries(file, split, structure, numbers, easy, _of(hard, ordered))
 
 
-def _of(answers: Mapping[Any, Iterable[int]] | None, groundings: Sequence[Any]) -> AnswerIds | None:
+def _of(answers: Mapping[Any, Collection[int]] | None, groundings: Sequence[Any]) -> AnswerIds | None:
     return None if answers is None else [answers.get(key, ()) for key in groundings]
 
 
 def _table(file: Path, groundings: Iterable[Any], width: int) -> tuple[list[Any], Places]:
     """The groundings in order, and their leaves [Q, width]."""
-    rows = {grounding: tuple(leaves(grounding)) for grounding in groundings}
+    try:
+        rows = {grounding: tuple(leaves(grounding)) for grounding in groundings}
+    except TypeError:
+        raise SourceError(f"{file}: a grounding is a tuple of tuples and numbers, and one here has a list") from None
     for row in rows.values():
         if len(row) != width or not all(type(number) is int for number in row):
             raise SourceError(f"{file}: {row} are not the {width} numbers of a grounding")
@@ -201,7 +209,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
-            allowed = "only sets, lists, tuples, dicts, numbers and strings are"
+            allowed = "only sets, lists, tuples, dicts, strings and Python's own numbers are"
             raise SourceError(f"{module}.{name} is not let in from a pickle, which could run code; {allowed}")
         return super().find_class(module, name)
 
@@ -215,6 +223,8 @@ def load_plain(path: Path) -> object:
         raise SourceError(f"{path}: {error}") from error
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+    except MemoryError:
+        raise SourceError(f"{path}: damaged, or too large for the memory of this machine") from None
     except _DAMAGED as error:
         raise SourceError(f"{path}: not a pickle, or a damaged one: {error}") from error
 

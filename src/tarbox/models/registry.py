@@ -69,7 +69,8 @@ def _load(address: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"no model {address!r}: {error}. Write a registered name or package.module:Class.") from None
+        found = "a registered name or package.module:Class, installed or on PYTHONPATH"
+        raise ConfigError(f"no model {address!r}: {error}. Write {found}.") from None
 
 
 def name_of(kind: type[Any]) -> str:
