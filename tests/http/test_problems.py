@@ -218,3 +218,9 @@ def test_a_mistake_of_the_server_tells_nothing(kb: KnowledgeBase, serve, caplog:
             assert "secret" not in reply.text
         assert httpx.get(address + "/health").status_code == 200
     assert caplog.text.count("\nZeroDivisionError: a secret") == 3  # the log says why
+
+
+@pytest.mark.parametrize("path", ["/sparql/", "/api/kb/", "/api/entities", "/vendor"])
+def test_an_address_that_is_almost_right_leads_nowhere_else(client: httpx.Client, path: str) -> None:
+    """Behind a proxy with TLS a redirection would be to plain HTTP."""
+    check(client.get(path), 404)

@@ -115,6 +115,15 @@ def test_a_name_is_what_a_query_can_say(client: httpx.Client) -> None:
     assert [item["iri"] for item in again] == [item["iri"] for item in found]
 
 
+def test_sparql_that_is_not_said_to_be_is_recognised(client: httpx.Client) -> None:
+    for text in (f"PREFIX : <{NS}> SELECT ?x {{ ?x a :Person }}", "ask { ?x ?y ?z }", "# of all\nSELECT * {}"):
+        for route in ("answer", "drawing"):
+            told = client.get(f"/api/{route}", params={"query": text}).json()
+            assert "this is SPARQL" in told["detail"]
+            assert told["position"] == 0
+    assert "no concept 'Select'" in client.get("/api/drawing", params={"query": "Select and Person"}).json()["detail"]
+
+
 def test_sparql_is_a_language_too(client: httpx.Client) -> None:
     query = f"SELECT ?x {{ <{NS}GeoffreyHinton> <{NS}investigates> ?x }}"
     content = client.post("/api/answer", json={"query": query, "language": "sparql"}).json()

@@ -369,6 +369,7 @@ def test_a_query_reaches_no_other_server(client: httpx.Client) -> None:
         silent = client.get("/sparql", params={"query": f"SELECT * {{ SERVICE SILENT {place} {{ ?a ?b ?c }} }}"})
         other.shutdown()
     assert refused.status_code == 400
+    assert "SERVICE reaches nothing from here" in refused.json()["detail"]
     assert silent.json()["results"]["bindings"] == [{}]
     assert heard == []
 

@@ -12,6 +12,9 @@ from typer.testing import CliRunner, Result
 
 from tarbox.cli.ask import ask
 from tarbox.core.errors import TarboxError
+from tarbox.core.ids import Role
+from tarbox.kb.facts import Facts
+from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.service.knowledge_base import KnowledgeBase
 
 NS = "https://tarbox.example/academia#"
@@ -36,6 +39,25 @@ def test_both_tables_stand_side_by_side(run: Callable[..., Result]) -> None:
     assert any("2 entities" in line and "1 concept" in line for line in result.stdout.splitlines())
     narrow = run("inverse uses value Google", width=60)
     assert not any("entities" in line and "concepts" in line for line in narrow.stdout.splitlines())
+
+
+def test_a_long_name_hides_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "positive regulation of transcription from an RNA polymerase II promoter in response to stress"
+    people = ["Ada Lovelace", "Charles Babbage and his sons"]
+    vocabulary = Vocabulary(
+        Names.of(Role.ENTITY, ["urn:Q1", "urn:Q2"], people),
+        Names.of(Role.CONCEPT, ["urn:Q3", "urn:Q4"], [words, "process"]),
+        Names.of(Role.RELATION, []),
+        SYNONYMS.empty_table(),
+    )
+    long = KnowledgeBase(Facts.of(vocabulary, typings=[(0, 0), (1, 0), (0, 1)]))
+    monkeypatch.setattr(KnowledgeBase, "load", lambda *_: long)
+    app = typer.Typer()
+    app.command()(ask)
+    for width in (60, 80, 120, 160, 200):
+        shown = CliRunner().invoke(app, ["KB", "owl:Thing"], env={"COLUMNS": str(width)}).stdout
+        assert "specificity" in shown, width
+        assert {"process", "positive", "stress"} <= set(shown.replace("'", " ").split()), width
 
 
 def test_json_and_k(run: Callable[..., Result]) -> None:

@@ -317,6 +317,11 @@ def test_candidates_over_http(reasoner: Reasoner, kb: KnowledgeBase) -> None:
     assert content["expected_precision"] == {"2": pytest.approx(0.45)}
     content = asyncio.run(get(reasoner, relation="type", types="University", **{"for": "Organisation"})).json()
     assert [each["subject"]["label"] for each in content["candidates"]] == ["Google"]
-    assert asyncio.run(get(reasoner, relation="nothing")).status_code == 400
+    unknown = [{"relation": "workAt"}, {"relation": "type", "types": "Unversity"}]
+    for parameters in unknown:
+        told = asyncio.run(get(reasoner, **parameters))
+        assert (told.status_code, told.json()["type"]) == (404, "urn:tarbox:problem:unknown-name")
+    misspelled = asyncio.run(get(reasoner, relation="worksAt", **{"for": "Persn"}))
+    assert (misspelled.status_code, misspelled.json()["position"]) == (400, 0)
     refused = asyncio.run(get(kb, relation="worksAt"))
     assert (refused.status_code, "train a model" in refused.json()["detail"]) == (400, True)

@@ -11,7 +11,7 @@ import pytest
 from tarbox.core.errors import AmbiguousName, MissingDependency, QuerySyntaxError, UnknownName
 from tarbox.core.ids import Role
 from tarbox.kb.facts import Facts
-from tarbox.kb.vocabulary import Vocabulary
+from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.query.manchester import parse
 from tarbox.service.explanations import explain, explain_answer
 from tarbox.service.knowledge_base import KnowledgeBase
@@ -165,6 +165,17 @@ def test_a_name_of_two_things_is_ambiguous() -> None:
     kb = KnowledgeBase(Facts.of(Vocabulary.of(["http://a.org/x", "http://b.org/x"])))
     with pytest.raises(AmbiguousName):
         kb.entities["x"]
+
+
+@pytest.mark.parametrize("label", ["Seizure", "DNA repair", "Alzheimer's disease", "back\\slash", "and"])
+def test_a_name_that_is_given_is_understood(label: str) -> None:
+    iri = "urn:Q1"  # a mere number: the label is its name
+    kb = KnowledgeBase(Facts.of(Vocabulary(*(Names.of(role, [iri], [label]) for role in Role), SYNONYMS.empty_table())))
+    for role in Role:
+        name = kb.resolver.write(role, iri)
+        assert name.startswith("'")
+        assert name in kb.things(role)
+        assert kb.things(role)[name].label == label
 
 
 def test_english_drawing_and_text(kb: KnowledgeBase) -> None:

@@ -29,6 +29,7 @@ LEFT_OUT: Final = 5
 """So many members outside the background are named."""
 LEAST_NAME = 24
 """The characters that a name has on a line before the tables stand one below the other."""
+_WIDEST: Final = 1 << 20
 Listed: TypeAlias = EntityAnswer | ConceptAnswer
 TSV_COLUMNS = ("query", "level", "iri", "label", "degree", "status", "coverage", "specificity")
 
@@ -229,9 +230,11 @@ def _count_predictions(shown: int, counts: AnswerCounts) -> str:
 def _side_by_side(console: Console, left: Table, right: Table) -> RenderableType:
     """Two tables in one row where the screen is wide enough for the names, folded if need be; else one below the
     other."""
-    widths = [console.measure(table).maximum for table in (left, right)]
+    unbounded = console.options.update_width(_WIDEST)  # else nothing is wider than the screen
+    widths = [console.measure(table, options=unbounded).maximum for table in (left, right)]
     names = [
-        max((console.measure(cell).maximum for cell in table.columns[0].cells), default=0) for table in (left, right)
+        max((console.measure(cell, options=unbounded).maximum for cell in table.columns[0].cells), default=0)
+        for table in (left, right)
     ]
     room = console.width - GAP - sum(widths) + sum(names)
     if room < min(sum(names), 2 * LEAST_NAME):

@@ -59,6 +59,7 @@ def create_app(answerer: Answerer, settings: ServerSettings | None = None, metri
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # behind a proxy with TLS it would lead, key and all, to the address without
         exception_handlers=dict.fromkeys((RequestValidationError, HTTPException), _refuse),
     )
     add_routes(app, dispatcher, settings, metrics)

@@ -121,7 +121,7 @@ def add_routes(app: FastAPI, desk: Dispatcher, settings: ServerSettings, metrics
     add("GET", "/api/relations/{iri:path}", api.relation, 404)
     add("GET", "/api/concepts", api.concepts, 404)
     add("GET", "/api/relations", api.relations, 404)
-    add("GET", "/api/candidates", api.candidates)
+    add("GET", "/api/candidates", api.candidates, 404)
     later: dict[int, Any] = {202: {"model": ReloadReply}}
     add("POST", "/api/reload", api.reload, 403, 409, response_model=ReloadReply, responses=later)
     add("GET", "/health", api.health, response_model=HealthReply)

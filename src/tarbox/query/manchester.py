@@ -17,6 +17,7 @@ A chain of one operator makes one node; parentheses make nodes of their own, so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias, final
@@ -35,6 +36,14 @@ _AFTER_RELATION: Final = "'some', 'only', 'value', 'min', 'max', 'exactly' or 'S
 _RESTRICTIONS: Final = frozenset(["some", "only", "value", "self", *COUNTS])
 _LEVELS: Final = {"only": 3, "max": 2, "exactly": 3}
 """How many levels the tree of a restriction has, where they are more than one."""
+_SPARQL: Final = re.compile(
+    r"(\s|#.*\n)*(prefix\s+[^\s:]*:|base\s*<|(select|ask|construct|describe)\s*([?$*{(<]|(distinct|reduced|where)\b))",
+    re.IGNORECASE,
+)
+_IS_SPARQL: Final = (
+    "this is SPARQL, where a class expression is expected: say so, by --sparql (:sparql at the prompt), over HTTP by "
+    "language=sparql, in Python by sparql=True"
+)
 _MOST: Final = 1_000_000
 """The greatest number after `min`, `max` and `exactly`."""
 
@@ -82,7 +91,12 @@ def parse(text: str, resolver: Resolver = FULL_IRIS, limits: Limits = DEFAULT_LI
     """
     if len(text) > limits.characters:
         raise QueryTooLarge(f"the query has {len(text):,} characters; the limit is {limits.characters:,}")
-    return _Parser(text, resolver, limits).parse()
+    try:
+        return _Parser(text, resolver, limits).parse()
+    except QuerySyntaxError:
+        if _SPARQL.match(text):
+            raise QuerySyntaxError(_IS_SPARQL, text, 0) from None
+        raise
 
 
 @final

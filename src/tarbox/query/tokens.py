@@ -104,6 +104,16 @@ def quote_label(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def unquote_label(text: str) -> str | None:
+    """The label that `quote_label` wrote; none where `text` is anything else.
+
+    >>> unquote_label(quote_label("Alzheimer's disease")), unquote_label("'a' and 'b'")
+    ("Alzheimer's disease", None)
+    """
+    found = _TOKEN.fullmatch(text)
+    return unescape(text[1:-1]) if found and found.lastgroup == NameForm.LABEL.value else None
+
+
 def _token(found: re.Match[str], text: str) -> Token:
     form, value = None if found.lastgroup == "mark" else NameForm(found.lastgroup), found.group()
     match form:

@@ -146,7 +146,7 @@ class CandidateFinder:
             raise QueryError(f"a concept is for typings, and {said!r} is a relation: ask for 'type', or for no concept")
         name = said.strip().removeprefix("inverse ").strip()
         inverse = name != said.strip()
-        relation = self._kb.relations.id(name.removeprefix("'").removesuffix("'"))
+        relation = self._kb.relations.id(name)
         facts, size = self._kb.facts, len(self._kb.entities)
         own = facts.relations == relation
         ends = facts.heads[own], facts.tails[own]

@@ -16,6 +16,7 @@ from tarbox.kb.facts import Facts, Ids
 from tarbox.kb.terms import from_ntriples, is_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
 from tarbox.query.names import RDF_TYPE, SUBCLASS_OF, Name, NameForm
+from tarbox.query.tokens import unquote_label
 from tarbox.service.answers import require
 
 if TYPE_CHECKING:
@@ -88,11 +89,13 @@ class Things:
 
 
 def name_of(text: str) -> Name:
-    """The name that a text outside a query writes: ``<iri>``, a literal, or a word or label without quotes."""
+    """The name that a text outside a query writes: what a query could say, or a label without quotes."""
     if text.startswith("<") and text.endswith(">"):
         return Name(NameForm.IRI, text[1:-1])
     if is_literal(text):
         return Name(NameForm.LITERAL, text)
+    if (label := unquote_label(text)) is not None:
+        return Name(NameForm.LABEL, label)
     return Name(NameForm.LABEL if " " in text else NameForm.WORD, text)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -24,6 +25,8 @@ from tarbox.query.sparql_results import choose_format, formats_of, is_graph, put
 
 MOST_CHILDREN: Final = 4
 """Those of queries that were given up, and are about to end, among them."""
+_SERVICE: Final = re.compile(r"\bservice\b", re.IGNORECASE)
+_NO_SERVICE: Final = "SERVICE reaches nothing from here: ask the other endpoint by itself, and join the results"
 
 
 def main(descriptor: int, index: str) -> None:
@@ -85,7 +88,8 @@ def _answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], byte
         told = [error.reason, error.text, error.position, error.candidates]
         return {"error": type(error).__name__, "told": told}, b""
     except TarboxError as error:
-        return {"error": type(error).__name__, "told": [str(error)]}, b""
+        elsewhere = isinstance(error.__cause__, OSError) and _SERVICE.search(asked["query"])
+        return {"error": type(error).__name__, "told": [_NO_SERVICE if elsewhere else str(error)]}, b""
 
 
 if __name__ == "__main__":

@@ -37,6 +37,17 @@ class Mouse:
         self.page.wait_for_selector("#results:not([hidden]):not([aria-busy])")
 
 
+def test_a_menu_says_what_keeps_it_empty(visit: Open) -> None:
+    page = (seen := visit()).page
+    seen.go()
+    page.route("**/api/concepts**", lambda route: route.abort())
+    Mouse(page).open(":head")
+    page.wait_for_selector("#menu .none:has-text('The server does not answer')")
+    page.unroute_all(behavior="wait")
+    page.locator("#menu input").fill("hinton")
+    page.wait_for_selector("#menu [role=option]:has-text('Geoffrey Hinton')")
+
+
 def test_companies_that_use_what_hinton_investigates_in_eight_clicks(visit: Open, academia: KnowledgeBase) -> None:
     page = (seen := visit()).page
     seen.go()

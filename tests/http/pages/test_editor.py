@@ -140,3 +140,21 @@ def test_everything_by_keyboard(visit: Open) -> None:
     page.wait_for_selector("#entities .row >> nth=15")
     assert seen.texts("#entities .row .label")[:15] == rows
     assert page.evaluate(focus) == seen.texts("#entities .row .label")[15]
+
+
+def test_sparql_is_told_from_names_at_once(visit: Open) -> None:
+    page = (seen := visit()).page
+    seen.go()
+    questions = [
+        "SELECT ?x { ?x a <urn:C> }",
+        "select*{}",
+        "# one\n  # two # three\nPREFIX : <urn:> SELECT DISTINCT ?x {}",
+        "BASE <urn:> ASK {}",
+        "describe <urn:C>",
+    ]
+    others = ["Base and Person", "select", "Ask or (Describe and Prefix)", "# no comment here", "# " * 22]
+    found = page.evaluate(
+        "async texts => { const { isSparql } = await import('/api.js'); return texts.map(isSparql); }",
+        questions + others,
+    )
+    assert found == [True] * len(questions) + [False] * len(others)

@@ -199,6 +199,24 @@ def test_help_and_the_api_are_a_click_away(visit: Open) -> None:
         seen.shoot(f"{start}api")
 
 
+def test_the_window_is_called_by_what_it_shows(visit: Open) -> None:
+    page = (seen := visit()).page
+    called = "name => document.title.startsWith(name)"
+    seen.ask("Person")
+    page.wait_for_function(called, arg="Person")
+    page.get_by_role("link", name="Help").click()
+    page.wait_for_function(called, arg="Help")
+    page.get_by_role("link", name="Ask", exact=True).click()
+    page.wait_for_function(called, arg="Person")
+    page.go_back()
+    page.wait_for_function(called, arg="Help")
+    page.go_back()
+    page.wait_for_function(called, arg="Person")
+    page.goto(f"{seen.address}?q=Person#/help")
+    page.wait_for_selector("#entities .row", state="attached")
+    page.wait_for_function(called, arg="Help")
+
+
 def test_an_unknown_page_says_so(visit: Open) -> None:
     page = (seen := visit()).page
     page.goto(f"{seen.address}{view_of('entity', 'Nobody')}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tarbox.service.knowledge_base import KnowledgeBase
 
 if TYPE_CHECKING:
     from conftest import Visit
 
+NS = "https://tarbox.example/academia#"
 PHONE = (360, 780)
 MISSPELLED = "Person and worksAt value Gogle and not (bornIn value Canada)"
 
@@ -150,6 +152,27 @@ def test_hostile_names_stay_text(visit: Open) -> None:
     assert seen.texts("#builder .chip")[0] == page.locator("#english").text_content() == bad
     assert page.locator("#asking img").count() == 0
     assert page.evaluate("window.hit") is None
+
+
+def test_a_long_word_widens_no_page(visit: Open) -> None:
+    page = (seen := visit(PHONE)).page
+
+    def lengthen(route: Any) -> None:
+        reply = route.fetch()
+        route.fulfill(response=reply, body=reply.text().replace("AI researcher", "Pneumonoultramicroscopic" * 4))
+
+    page.route("**/api/**", lengthen)
+    seen.go(q="Person", concept=f"<{NS}AIResearcher>")
+    page.wait_for_selector("#details .members")
+    seen.shoot("phone-long-words")
+    ask = page.url
+    things = {"relation": "worksAt", "concept": "AIResearcher", "entity": "Google"}
+    for view in ["schema", "questions", *(f"{role}/{quote(NS + name, safe='')}" for role, name in things.items())]:
+        page.goto(f"{ask}#/{view}")
+        page.wait_for_selector("#view[aria-busy]", state="detached")
+        assert page.locator("#view h1").count() == 1
+        seen.check_width()
+    page.unroute_all(behavior="wait")
 
 
 def test_the_footer_says_which_facts_are_served(visit: Open, academia: KnowledgeBase) -> None:

@@ -56,7 +56,9 @@ async function request(path, parameters, options = {}) {
   return body;
 }
 
-export const isSparql = (text) => /^\s*(#.*\s+)*(prefix|base|select)\b/i.test(text);
+/** Whether a text is SPARQL: what follows its first word can follow no name in a class expression. */
+export const isSparql = (text) =>
+  /^(\s|#.*\n)*(prefix\s+[^\s:]*:|base\s*<|(select|ask|construct|describe)\s*([?$*{(<]|(distinct|reduced|where)\b))/i.test(text);
 
 /** The least degree of a prediction that is listed, unless another is asked for. */
 export const MIN_DEGREE = 0.1;

@@ -60,7 +60,13 @@ const lists = Object.fromEntries(
     }),
   ]),
 );
-const views = new Views({ questions, back: () => document.activeElement === document.body && byId("query").focus() });
+const views = new Views({
+  questions,
+  back() {
+    entitle();
+    if (document.activeElement === document.body) byId("query").focus();
+  },
+});
 
 /** Everything again: the server is back, or has the key it wants. */
 function retry() {
@@ -121,11 +127,16 @@ async function arrive({ focus = false, again = false } = {}) {
   return choose(chosen, focus);
 }
 
+/** The window is called by its question, unless a view beside it is open. */
+function entitle() {
+  if (!views.open) document.title = shown.query ? `${shown.query} – tarbox` : "tarbox";
+}
+
 /** No question yet: an empty box and examples. */
 function welcome() {
   pending?.abort();
   Object.assign(shown, { query: null, answers: null, tree: null });
-  document.title = "tarbox";
+  entitle();
   trouble.clear();
   meaning.follow("");
   begin(true);
@@ -146,9 +157,9 @@ async function ask(query) {
   pending = new AbortController();
   const { signal } = pending;
   const slow = setTimeout(() => wait(), SLOW);
-  document.title = `${query} – tarbox`;
   trouble.clear();
   shown.query = query;
+  entitle();
   byId("results").setAttribute("aria-busy", "true");
   byId("examples").hidden = true;
   const understood = meaning.show(query);

@@ -71,16 +71,17 @@ class Menu {
   async #fill() {
     const turn = ++this.#turn;
     const text = this.#field.value.trim();
-    let groups;
+    let groups = [];
+    let lacking = text ? `Nothing found for “${text}”` : "Nothing can follow here";
     try {
       groups = await this.#load(text);
     } catch (problem) {
-      groups = [{ title: problem.message, options: [] }];
+      lacking = problem.message;
     }
     if (turn !== this.#turn) return;
     const found = groups.map((group) => ({ ...group, options: fitting(group.options, text) }));
     this.#options = found.flatMap(({ options }) => options);
-    const none = element("p", { class: "none" }, text ? `Nothing found for “${text}”` : "Nothing can follow here");
+    const none = element("p", { class: "none" }, lacking);
     this.#list.replaceChildren(...(this.#options.length ? found.filter(({ options }) => options.length).map((group) => this.#group(group)) : [none]));
     this.#activate(text ? 0 : -1);
     this.#settle();
