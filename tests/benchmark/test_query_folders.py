@@ -124,6 +124,21 @@ def test_given_answers_that_are_wrong_are_told(folder: Folder, tmp_path: Path) -
     check(folder, open_benchmark(tmp_path / "bench"))
 
 
+def test_training_answers_beyond_memory_are_not_read(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tarbox.benchmark.query_folders.available", lambda: 5_000)
+    (folder.path / "train-answers.pkl").write_bytes(bytes(1_000))  # to read it would fail
+    imported = import_folder(folder.path, tmp_path / "bench")
+    assert imported.notes == (
+        "train-answers.pkl is not compared: its sets may take 0.00 GB of memory, and 0.00 GB are there. "
+        "The answers are computed from train.txt",
+    )
+    check(folder, open_benchmark(tmp_path / "bench"))
+    with pytest.raises(SourceError, match="train-answers"):
+        import_folder(folder.path, tmp_path / "given", as_given=True)
+
+
 def test_given_answers_can_be_kept(folder: Folder, tmp_path: Path) -> None:
     """Of a set that asks for one hard answer of each query, and knows the others; with their missing links."""
     hard, easy = (_read(folder.path / f"test-{kind}-answers.pkl") for kind in ("hard", "easy"))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tarbox.core.errors import ConfigError
+from tarbox.core.memory import available
 from tarbox.models.base import Sizes, Task
 from tarbox.models.complex import Complex, ComplexConfig
 from tarbox.models.links import LinkSource, Rivals
@@ -80,14 +81,14 @@ def test_memory_that_runs_out_is_an_error_of_ours() -> None:
 
 @LINUX
 def test_what_is_left_is_less_where_a_group_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = memory.available()
+    whole = available()
     assert whole is not None
     for name, text in (("max", "3000000"), ("current", "2000000"), ("stat", "anon 5\ninactive_file 500000\n")):
         (tmp_path / f"memory.{name}").write_text(text)
-    monkeypatch.setattr(memory, "_groups", lambda: iter([tmp_path]))
-    assert memory.available() == 1_500_000
+    monkeypatch.setattr("tarbox.core.memory._groups", lambda: iter([tmp_path]))
+    assert available() == 1_500_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert (memory.available() or 0) > 1_500_000
+    assert (available() or 0) > 1_500_000
     assert memory.resident_peak() > 10_000_000
 
 

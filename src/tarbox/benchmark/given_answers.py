@@ -96,7 +96,7 @@ def read_tables(folder: QueryFolder, as_given: bool) -> tuple[Split, dict[str, Q
     """
     numbers = _Numbers.of(folder)
     graphs = _graphs(folder, numbers)
-    tables, notes = {}, list[str]()
+    tables, notes = {}, list(folder.notes)
     for split in SPLITS:
         given = [queries for queries in folder.queries if queries.split == split]
         stage = graphs.stages.get(split)

@@ -57,7 +57,7 @@ def import_folder(folder: str | os.PathLike[str], output: str | os.PathLike[str]
         raise BenchmarkError(f"there is no folder {path} to import")
     if files := _json_lines(path):
         return _import_lines(path, files, output)
-    if (found := read_query_folder(path)) is not None:
+    if (found := read_query_folder(path, as_given)) is not None:
         return _import_pickles(found, output, as_given)
     raise BenchmarkError(
         f"{path} is no folder of queries that tarbox knows: it has neither train-queries.pkl, valid-queries.pkl or "

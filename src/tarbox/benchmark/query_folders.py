@@ -26,6 +26,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from tarbox.core.errors import SourceError
+from tarbox.core.memory import available, in_words
 from tarbox.kb.arrays import Places
 from tarbox.kb.facts import SPLITS
 from tarbox.query.algebra import Direction
@@ -38,6 +39,8 @@ _EASY: Final = ("-easy-answers.pkl", "-tp-answers.pkl")
 _HARD: Final = ("-hard-answers.pkl", "-fn-answers.pkl", "-answers.pkl")
 _QUERY2BOX: Final = {"1c": "1p", "2c": "2p", "3c": "3p", "ci": "pi", "ic": "ip", "uc": "up"}
 """Names of templates that differ there."""
+_GROWTH: Final = 26
+"""How many times its size a pickle of sets of numbers takes in memory, at most: 77 bytes for a number of three."""
 
 _DAMAGED = (
     *(pickle.UnpicklingError, EOFError, AttributeError, LookupError),
@@ -70,17 +73,22 @@ class GivenQueries:
 @final
 @dataclass(frozen=True, slots=True)
 class QueryFolder:
-    """What a folder holds. `triples` [T, 3] by split are ids, a relation with its direction."""
+    """What a folder holds. `triples` [T, 3] by split are ids, a relation with its direction. `notes` say what was not
+    read."""
 
     path: Path
     entities: tuple[str, ...]
     relations: tuple[tuple[str, Direction], ...]
     triples: Mapping[str, Places]
     queries: tuple[GivenQueries, ...]
+    notes: tuple[str, ...] = ()
 
 
-def read_query_folder(folder: Path) -> QueryFolder | None:
-    """The folder as its files say; None where it has no query files of either layout."""
+def read_query_folder(folder: Path, as_given: bool = False) -> QueryFolder | None:
+    """The folder as its files say; None where it has no query files of either layout.
+
+    Training answers that would not fit into memory are left out where facts give them, unless those given are wanted.
+    """
     files = sorted(folder.glob("*.pkl"))
     betae = [(file, named[1]) for file in files if (named := BETAE_FILES.fullmatch(file.name))]
     pairs = dict.fromkeys(named.groups() for file in files if (named := QUERY2BOX_FILES.fullmatch(file.name)))
@@ -92,11 +100,25 @@ def read_query_folder(folder: Path) -> QueryFolder | None:
         there = [file for end in ("", "_indexified") if (file := folder / f"{split}{end}.txt").exists()]
         if there:
             triples[split] = _triples(there[-1], entities, relations)
-    given = [queries for file, split in betae for queries in _betae(file, split)]
+    notes: list[str] = []
+    if "train" in triples and not as_given:
+        notes += [note for file, split in betae if split == "train" and (note := _too_large(_answer_file(file, _HARD)))]
+    given = [queries for file, split in betae for queries in _betae(file, split, answers=split != "train" or not notes)]
     given += [] if betae else [_query2box(folder, split, name) for split, name in pairs]
     for queries in given:
         _check_ids(queries, len(entities), len(relations))
-    return QueryFolder(folder, tuple(entities), tuple(_directions(relations)), triples, tuple(given))
+    return QueryFolder(folder, tuple(entities), tuple(_directions(relations)), triples, tuple(given), tuple(notes))
+
+
+def _too_large(file: Path | None) -> str | None:
+    """What is to be said where the sets of a file would take more than half of the memory there is."""
+    left, size = available(), 0 if file is None else _GROWTH * file.stat().st_size
+    if file is None or left is None or size < left / 2:
+        return None
+    return (
+        f"{file.name} is not compared: its sets may take {in_words(size)} of memory, and {in_words(left)} are there. "
+        "The answers are computed from train.txt"
+    )
 
 
 def _names(folder: Path, kind: str) -> list[str]:
@@ -138,12 +160,15 @@ def _triples(file: Path, entities: Sequence[str], relations: Sequence[str]) -> P
     return ids
 
 
-def _betae(file: Path, split: str) -> Iterator[GivenQueries]:
-    prefix = file.name.removesuffix("-queries.pkl")
-    easy, hard = (
-        next((_load_mapping(path) for end in ends if (path := file.with_name(prefix + end)).exists()), None)
-        for ends in (_EASY, _HARD)
-    )
+def _answer_file(queries: Path, ends: Sequence[str]) -> Path | None:
+    """The file with answers to those of a file of queries."""
+    prefix = queries.name.removesuffix("-queries.pkl")
+    return next((file for end in ends if (file := queries.with_name(prefix + end)).exists()), None)
+
+
+def _betae(file: Path, split: str, answers: bool) -> Iterator[GivenQueries]:
+    files = (_answer_file(file, ends) if answers else None for ends in (_EASY, _HARD))
+    easy, hard = (None if own is None else _load_mapping(own) for own in files)
     for structure, groundings in _load_mapping(file).items():
         marks = tuple(leaves(structure))
         if not {"e", "r"} <= set(marks) <= {"e", "r", *MARKS}:

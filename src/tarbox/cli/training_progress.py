@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import final
 
 from tarbox.cli.progress_line import ProgressLine, duration
+from tarbox.core.memory import in_words
 from tarbox.training import events
-from tarbox.training.memory import in_words
 from tarbox.training.session import Listeners
 
 

@@ -21,7 +21,7 @@ from typing import Final, final
 import torch
 
 from tarbox.core.errors import TarboxError
-from tarbox.training.memory import in_words
+from tarbox.core.memory import in_words
 
 _SURELY: Final = 1.5
 """What is estimated to take this many times the memory that is left is refused."""

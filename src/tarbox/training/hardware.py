@@ -12,7 +12,8 @@ import torch
 
 from tarbox.core.config import check_settings
 from tarbox.core.errors import ConfigError
-from tarbox.training.memory import available, resident_peak
+from tarbox.core.memory import available
+from tarbox.training.memory import resident_peak
 
 AUTO: Final = "auto"
 SMALL: Final = 1 << 27
