@@ -30,9 +30,8 @@ _DECLARATIONS: Final = {
     "DeclareAnnotationProperty": OWL + "AnnotationProperty",
     "DeclareDatatype": RDFS + "Datatype",
 }
+_TITLES: Final = ("DocIRI", "OntologyID")  # one statement says which ontology it is
 _OUTSIDE: Final = {
-    "DocIRI": "schema of RDF, OWL or OBO",
-    "OntologyID": "schema of RDF, OWL or OBO",
     "OntologyAnnotation": "annotation",
     "SubAnnotationPropertyOf": "annotation",
     "AnnotationPropertyDomain": "annotation",
@@ -123,7 +122,7 @@ def _load(text: str, serialization: Any) -> Any:
 def _ontology(text: str, format: str) -> Iterator[Piece]:
     with isolated("py-horned-owl"):
         ontology = _load(text, _SERIALIZATIONS[format])
-        axioms = ontology.get_axioms()
+        parts = [one for one in ontology.get_components() if type(one.component).__name__ not in _TITLES]
         iri = str(ontology.get_iri() or "_:ontology")
     left_out: Counter[str] = Counter()
 
@@ -131,9 +130,10 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
         maker = StatementMaker()
         kinds = set[tuple[str, str]]()
         yield iri, TYPE, OWL + "Ontology"
-        for annotated in axioms:
+        for annotated in parts:
             axiom = annotated.component
             kind = type(axiom).__name__
+            left_out["annotation"] += len(annotated.ann)
             if kind in _DECLARATIONS:
                 yield _term(axiom.first), TYPE, _DECLARATIONS[kind]
             elif kind == "AnnotationAssertion":
@@ -146,7 +146,7 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
                 made = axiom_of(axiom)
                 kinds.update(axiom_names(made))
                 yield from maker.statements(made)
-        for chain in _chains(text, axioms) if format == "obo" else ():
+        for chain in _chains(text, parts) if format == "obo" else ():
             yield from maker.statements(chain)
         for kind, name in sorted(kinds):  # RDF tells data from objects by declarations alone
             if kind in DATA_DECLARATIONS:
@@ -154,12 +154,12 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
 
     for block in in_blocks(statements()):
         yield Piece(block)
-    yield Piece(NOTHING, left_out=dict(left_out))
+    yield Piece(NOTHING, left_out=dict(+left_out))
 
 
-def _chains(text: str, axioms: Any) -> Iterator[Axiom]:
+def _chains(text: str, parts: Any) -> Iterator[Axiom]:
     """The chains of OBO's relations, which py-horned-owl passes over; it says which IRI it gave to which id."""
-    said = [one.component for one in axioms if type(one.component).__name__ == "AnnotationAssertion"]
+    said = [one.component for one in parts if type(one.component).__name__ == "AnnotationAssertion"]
     iris = {one.ann.av.literal: _term(one.subject) for one in said if _term(one.ann.ap) == OIO + "id"}
     for stanza in _STANZA.split(text)[1:]:
         found = _CLAUSE.findall(stanza) if stanza.startswith("Typedef]") else []
