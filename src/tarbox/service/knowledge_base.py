@@ -135,6 +135,12 @@ class KnowledgeBase(QueryBuilder):
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
 
+    @property
+    def seconds_per_pair(self) -> float | None:
+        """The time that the store's classes were classified in beyond OWL EL (`kb build --complete`), for each pair."""
+        options: dict[str, float | None] = self._store.manifest.get("options", {}) if self._store else {}
+        return options.get("seconds")
+
     @cached_property
     def attributes(self) -> FactAttributes | None:
         """Evidence codes, references and the like, by fact; None where the facts are not those of a store."""
