@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "inferred (owl): 1 subsumptions, 2 typings, 0 assertions" in built.stdout
     assert "inconsistent entity: http://example.org/eve against DisjointClasses(" in built.stdout
     return folder / "kb"
+
+
+def test_a_change_that_contradicts_axioms_is_named(family: Path, tmp_path: Path) -> None:
+    shutil.copytree(family, tmp_path / "kb")
+    (tmp_path / "more.ttl").write_text("@prefix : <http://example.org/> . :bob a :Man , :Woman .")
+    added = tarbox("kb", "add", tmp_path / "kb", tmp_path / "more.ttl").stdout.splitlines()
+    found = [line.partition(" against ")[0] for line in added if line.startswith("inconsistent")]
+    assert found == ["inconsistent entity: http://example.org/bob"]  # eve was one before
+    removed = tarbox("kb", "remove", tmp_path / "kb", tmp_path / "more.ttl").stdout
+    assert "inconsistent" not in removed
 
 
 def test_inferred_facts_are_known(family: Path) -> None:
