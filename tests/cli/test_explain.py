@@ -60,6 +60,34 @@ def test_a_fact_is_explained_down_to_what_is_asserted(family: Path) -> None:
     assert [premise["asserted"] for premise in found["premises"]] == [True, True, False]
 
 
+def test_facts_of_the_same_individual_are_explained_under_its_names(tmp_path: Path) -> None:
+    lines = [
+        *FAMILY.splitlines()[:2],
+        ":hasMother a owl:ObjectProperty , owl:FunctionalProperty . :hasChild owl:inverseOf :hasParent .",
+        ":bob :hasMother :ann , :anna . :anna a :Woman . :anna :hasChild :bob .",
+    ]
+    (tmp_path / "same.ttl").write_text("\n".join(lines))
+    assert tarbox("kb", "build", tmp_path / "same.ttl", "-o", tmp_path / "kb").returncode == 0
+    because = "because of FunctionalObjectProperty(hasMother)"
+    for statement, expected in {
+        "bob hasMother anna": ["bob hasMother anna   asserted"],
+        "ann type Woman": [
+            "ann type Woman   because",
+            "anna type Woman   asserted",
+            f"SameIndividual(ann anna)   {because}",
+        ],
+        "bob hasParent anna": [
+            "bob hasParent anna   because",
+            "bob hasParent ann   because of InverseObjectProperties(hasChild hasParent)",
+            "ann hasChild bob   because",
+            "anna hasChild bob   asserted",
+            f"SameIndividual(ann anna)   {because}",
+            f"SameIndividual(ann anna)   {because}",
+        ],
+    }.items():
+        assert [line.strip() for line in tarbox("explain", tmp_path / "kb", statement).stdout.splitlines()] == expected
+
+
 def test_a_subsumption_is_explained_by_axioms(family: Path) -> None:
     lines = tarbox("explain", family, "Mother subClassOf Person").stdout.splitlines()
     assert lines[0] == "Mother subClassOf Person   because"
@@ -91,6 +119,8 @@ def test_an_inferred_subsumption_within_a_derivation_has_its_reasons(tmp_path: P
         ("Person subClassOf Mother", "does not follow"),
         ("bob Mother", "is no statement. Write 'X subClassOf Y'"),
         ("bob type Mothr", "Did you mean 'Mother'?"),
+        ("Woman disjointWith Man", "Woman is a concept in kb: what is explained of it is 'Woman subClassOf Y'."),
+        ("Woman subClassOf Woman", "there is nothing to explain"),
     ],
 )
 def test_what_cannot_be_explained_gives_one_line(family: Path, statement: str, message: str) -> None:

@@ -78,8 +78,9 @@ class CompiledRules:
     def is_literal(self, individual: int) -> bool:
         return individual < self.literals or individual in self.more_literals
 
-    def unite(self, equal: Iterable[tuple[int, int, int]], clashes: Clashes) -> dict[int, int]:
+    def unite(self, equal: Iterable[tuple[int, int, int]], clashes: Clashes, reasons: dict[int, int]) -> dict[int, int]:
         """Of (x, y, axiom), that x is y by the axiom: the individual, the least, that stands for each that it is not.
+        The axiom is put into `reasons` of that.
 
         Two values are not the same, and none is an individual: that is a clash.
         """
@@ -96,6 +97,7 @@ class CompiledRules:
                 clashes.add((other, axiom))
             elif one != other:
                 first[other] = one
+                reasons[other] = axiom
         return {x: root(x) for x in first}
 
     def different_but_same(self, same: Mapping[int, int]) -> Iterator[tuple[int, int]]:

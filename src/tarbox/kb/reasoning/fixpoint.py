@@ -29,7 +29,8 @@ MOST_FACTS: Final = 200_000_000
 class Saturation:
     """What follows from facts by rules. `edges` and `types` are closed once `run` is over.
 
-    `same[x]` is the individual that stands for x; `clashes` are (individual, axiom) found outside of `types`.
+    `same[x]` is the individual that stands for x, and `united[x]` the axiom by which x is another;
+    `clashes` are (individual, axiom) found outside of `types`.
     """
 
     def __init__(self, compiled: CompiledRules) -> None:
@@ -44,6 +45,7 @@ class Saturation:
             [self.table[RuleForm.BOTH], self.table[RuleForm.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
         )
         self.same = np.arange(self.width)
+        self.united: dict[int, int] = {}
         self.clashes: Clashes = set()
         self.edges: Keys = np.empty(0, np.int64)
         self.types: Keys = np.empty(0, np.int64)
@@ -137,7 +139,7 @@ class Saturation:
 
     def _merge(self) -> tuple[Keys, Keys]:
         """Make one of individuals that are the same; returns the facts about those, to be joined again."""
-        first = self.compiled.unite(self._equalities(), self.clashes)
+        first = self.compiled.unite(self._equalities(), self.clashes, self.united)
         if not first:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         moved = np.zeros(self.width, np.bool_)
