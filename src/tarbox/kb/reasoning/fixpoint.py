@@ -157,18 +157,19 @@ class Saturation:
         again = pair_keys(entities[moved[entities]], concepts[moved[entities]], self.kinds)
         return distinct(self.triples.encode(roles[touched], heads[touched], tails[touched])), distinct(again)
 
-    def _equalities(self) -> Iterator[tuple[int, int, int]]:
-        """(x, y, axiom): that x is y follows from the axiom."""
+    def _equalities(self) -> Iterator[tuple[int, int, int, int]]:
+        """(whose, x, y, axiom): that x is y follows from the axiom, by what is known of `whose`."""
         entities, concepts = np.divmod(self.types, self.kinds)
         table = self.table[RuleForm.SAME]
         at, rule = _match(table[:, 0], concepts)
-        yield from zip(entities[at].tolist(), self.same[table[rule, 1]].tolist(), table[rule, 2].tolist(), strict=True)
+        members = entities[at].tolist()
+        yield from zip(members, members, self.same[table[rule, 1]].tolist(), table[rule, 2].tolist(), strict=True)
         for guard, role, filler, axiom in self.table[RuleForm.SINGLE].tolist():
             heads, tails = self.edges_of(role)
             keep = self.in_concept(heads, guard) & self.in_concept(tails, filler)
             heads, tails = heads[keep], tails[keep]
             for place in np.flatnonzero(heads[1:] == heads[:-1]).tolist():
-                yield int(tails[place]), int(tails[place + 1]), axiom
+                yield int(heads[place]), int(tails[place]), int(tails[place + 1]), axiom
 
     def edges_of(self, role: int) -> tuple[Keys, Keys]:
         """(heads, tails) of a role, sorted."""
