@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tarbox.core.errors import SourceError
+from tarbox.core.errors import SourceError, TarboxError
 from tarbox.kb.axioms import write_axioms
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
@@ -244,6 +244,24 @@ def test_all_formats_say_the_same_axioms(name: str, axioms: Store, toy: Path, tm
     assert store.manifest["counts"] == axioms.manifest["counts"]
     assert store.manifest["content_hash"] == axioms.manifest["content_hash"]
     assert store.manifest["report"]["left_out"].keys() == axioms.manifest["report"]["left_out"].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "reason"),
+    [
+        ("a.ofn", "\n\nPrefix(o:=<urn:o#>)\nOntology(<urn:é>\nDeclaration(Class(:A))\n)", 5, "undefined prefix: :A;"),
+        ("a.omn", "Prefix: o: <urn:o#>\nOntology: <urn:x>\nClass: o:A SubClassOf: p:B", 3, "undefined prefix: p:B;"),
+        ("b.omn", "\nPrefix: : <urn:o#>\nOntology: <urn:x>\nClass: :A\n SubClassOf: :B amd :C", 5, "'and', 'some'"),
+    ],
+)
+def test_a_wrong_ontology_is_told_by_line_and_word(
+    tmp_path: Path, name: str, text: str, line: int, reason: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    sources, _ = find_sources([str(tmp_path / name)])
+    with pytest.raises(TarboxError, match=re.escape(f"{name}:{line}: ")) as refused:
+        build(sources, tmp_path / "kb")
+    assert reason in str(refused.value)
 
 
 def test_rules_and_annotations_of_axioms_are_counted(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ _WORDS: Final = {"InverseObjectProperty": "ObjectInverseOf"}
 _FIELDS: Final = {"from": "source", "to": "target"}
 _NAMES: Final = ("Class", "ObjectProperty", "DataProperty", "Datatype", "NamedIndividual", "AnonymousIndividual")
 _TERMS: Final = frozenset({*_NAMES, "SimpleLiteral", "LanguageLiteral", "DatatypeLiteral", "IRI", "str", "int"})
+_INVALID = re.compile(r'ValidityError\("([^"]*)", ByteSpan\((\d+)\.\.(\d+)\)\)')
+_TRIMMED: Final = ("functional", "manchester")
 _STANZA = re.compile(r"^\[", re.M)
 _CLAUSE = re.compile(r"^(id|holds_over_chain|transitive_over):[ \t]*([^!{\n]*?)[ \t\r]*(?:[!{].*)?$", re.M)
 
@@ -120,8 +122,12 @@ def _load(text: str, serialization: Any) -> Any:
 
 
 def _ontology(text: str, format: str) -> Iterator[Piece]:
+    try:
+        with isolated("py-horned-owl"):
+            ontology = _load(text, _SERIALIZATIONS[format])
+    except LibraryFailure as failure:
+        raise _placed(failure, text, format) from None
     with isolated("py-horned-owl"):
-        ontology = _load(text, _SERIALIZATIONS[format])
         parts = [one for one in ontology.get_components() if type(one.component).__name__ not in _TITLES]
         iri = str(ontology.get_iri() or "_:ontology")
     left_out: Counter[str] = Counter()
@@ -155,6 +161,21 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
     for block in in_blocks(statements()):
         yield Piece(block)
     yield Piece(NOTHING, left_out=dict(+left_out))
+
+
+def _placed(failure: LibraryFailure, text: str, format: str) -> LibraryFailure:
+    """The failure with its line in the file, and the words that it gives by their place.
+
+    In functional and Manchester syntax py-horned-owl counts from the first character that is no white space.
+    """
+    content = (text.lstrip() if format in _TRIMMED else text).encode()
+    before = text.count("\n") - content.count(b"\n") if format in _TRIMMED else 0
+    found = _INVALID.search(str(failure))
+    if found is None:
+        return LibraryFailure(str(failure), failure.line + before)
+    first, last = int(found[2]), int(found[3])
+    line = 1 + before + content.count(b"\n", 0, first)
+    return LibraryFailure(f"{found[1]}: {content[first:last].decode(errors='replace')}", line)
 
 
 def _chains(text: str, parts: Any) -> Iterator[Axiom]:
