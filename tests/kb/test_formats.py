@@ -181,6 +181,7 @@ def test_folder_passes_over_other_files(toy: Path, tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("facts.xyz", b"nothing known", "unknown format"),
+        ("facts.owl", b"", "facts.owl is empty"),
         ("types.tsv", b"a\tb\tc\n", "3 columns where types has 2"),
         ("facts.tsv", b"a\tb\n", "2 columns where facts has 3 or 4"),
     ],
