@@ -137,9 +137,8 @@ class KnowledgeBase(QueryBuilder):
 
     @property
     def seconds_per_pair(self) -> float | None:
-        """The time that the store's classes were classified in beyond OWL EL (`kb build --complete`), for each pair."""
-        options: dict[str, float | None] = self._store.manifest.get("options", {}) if self._store else {}
-        return options.get("seconds")
+        """The time for each pair of classes beyond OWL EL that the store was built with (`kb build --complete`)."""
+        return self._store and self._store.manifest.get("options", {}).get("seconds")
 
     @cached_property
     def attributes(self) -> FactAttributes | None:
