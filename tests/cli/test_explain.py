@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "kb"
 
 
+def test_a_change_that_contradicts_axioms_is_named(family: Path, tmp_path: Path) -> None:
+    shutil.copytree(family, tmp_path / "kb")
+    (tmp_path / "more.ttl").write_text("@prefix : <http://example.org/> . :bob a :Man , :Woman .")
+    added = tarbox("kb", "add", tmp_path / "kb", tmp_path / "more.ttl").stdout.splitlines()
+    found = [line.partition(" against ")[0] for line in added if line.startswith("inconsistent")]
+    assert found == ["inconsistent entity: http://example.org/bob"]  # eve was one before
+    removed = tarbox("kb", "remove", tmp_path / "kb", tmp_path / "more.ttl").stdout
+    assert "inconsistent" not in removed
+
+
 def test_inferred_facts_are_known(family: Path) -> None:
     found = json.loads(tarbox("ask", family, "Mother", "--json").stdout)
     assert [entity["iri"] for entity in found["entities"]] == ["<http://example.org/ada>"]
@@ -47,6 +58,34 @@ def test_a_fact_is_explained_down_to_what_is_asserted(family: Path) -> None:
     ]
     found = json.loads(tarbox("explain", family, "<http://example.org/ada> a Mother", "--json").stdout)
     assert [premise["asserted"] for premise in found["premises"]] == [True, True, False]
+
+
+def test_facts_of_the_same_individual_are_explained_under_its_names(tmp_path: Path) -> None:
+    lines = [
+        *FAMILY.splitlines()[:2],
+        ":hasMother a owl:ObjectProperty , owl:FunctionalProperty . :hasChild owl:inverseOf :hasParent .",
+        ":bob :hasMother :ann , :anna . :anna a :Woman . :anna :hasChild :bob .",
+    ]
+    (tmp_path / "same.ttl").write_text("\n".join(lines))
+    assert tarbox("kb", "build", tmp_path / "same.ttl", "-o", tmp_path / "kb").returncode == 0
+    because = "because of FunctionalObjectProperty(hasMother)"
+    for statement, expected in {
+        "bob hasMother anna": ["bob hasMother anna   asserted"],
+        "ann type Woman": [
+            "ann type Woman   because",
+            "anna type Woman   asserted",
+            f"SameIndividual(ann anna)   {because}",
+        ],
+        "bob hasParent anna": [
+            "bob hasParent anna   because",
+            "bob hasParent ann   because of InverseObjectProperties(hasChild hasParent)",
+            "ann hasChild bob   because",
+            "anna hasChild bob   asserted",
+            f"SameIndividual(ann anna)   {because}",
+            f"SameIndividual(ann anna)   {because}",
+        ],
+    }.items():
+        assert [line.strip() for line in tarbox("explain", tmp_path / "kb", statement).stdout.splitlines()] == expected
 
 
 def test_a_subsumption_is_explained_by_axioms(family: Path) -> None:
@@ -80,6 +119,8 @@ def test_an_inferred_subsumption_within_a_derivation_has_its_reasons(tmp_path: P
         ("Person subClassOf Mother", "does not follow"),
         ("bob Mother", "is no statement. Write 'X subClassOf Y'"),
         ("bob type Mothr", "Did you mean 'Mother'?"),
+        ("Woman disjointWith Man", "Woman is a concept in kb: what is explained of it is 'Woman subClassOf Y'."),
+        ("Woman subClassOf Woman", "there is nothing to explain"),
     ],
 )
 def test_what_cannot_be_explained_gives_one_line(family: Path, statement: str, message: str) -> None:

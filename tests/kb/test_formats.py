@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tarbox.core.errors import SourceError
+from tarbox.core.errors import SourceError, TarboxError
 from tarbox.kb.axioms import write_axioms
 from tarbox.kb.build import BuildOptions, build
 from tarbox.kb.interpretation import Interpretation
@@ -181,6 +181,7 @@ def test_folder_passes_over_other_files(toy: Path, tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("facts.xyz", b"nothing known", "unknown format"),
+        ("facts.owl", b"", "facts.owl is empty"),
         ("types.tsv", b"a\tb\tc\n", "3 columns where types has 2"),
         ("facts.tsv", b"a\tb\n", "2 columns where facts has 3 or 4"),
     ],
@@ -243,7 +244,37 @@ def test_all_formats_say_the_same_axioms(name: str, axioms: Store, toy: Path, tm
     assert store.axioms() == axioms.axioms()
     assert store.manifest["counts"] == axioms.manifest["counts"]
     assert store.manifest["content_hash"] == axioms.manifest["content_hash"]
-    assert store.manifest["report"]["left_out"].keys() - {"annotation"} == axioms.manifest["report"]["left_out"].keys()
+    assert store.manifest["report"]["left_out"].keys() == axioms.manifest["report"]["left_out"].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "reason"),
+    [
+        ("a.ofn", "\n\nPrefix(o:=<urn:o#>)\nOntology(<urn:é>\nDeclaration(Class(:A))\n)", 5, "undefined prefix: :A;"),
+        ("a.omn", "Prefix: o: <urn:o#>\nOntology: <urn:x>\nClass: o:A SubClassOf: p:B", 3, "undefined prefix: p:B;"),
+        ("b.omn", "\nPrefix: : <urn:o#>\nOntology: <urn:x>\nClass: :A\n SubClassOf: :B amd :C", 5, "'and', 'some'"),
+    ],
+)
+def test_a_wrong_ontology_is_told_by_line_and_word(
+    tmp_path: Path, name: str, text: str, line: int, reason: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    sources, _ = find_sources([str(tmp_path / name)])
+    with pytest.raises(TarboxError, match=re.escape(f"{name}:{line}: ")) as refused:
+        build(sources, tmp_path / "kb")
+    assert reason in str(refused.value)
+
+
+def test_rules_and_annotations_of_axioms_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "rule.ofn").write_text("""Prefix(:=<urn:x:>)
+Ontology(<urn:x>
+SubClassOf(Annotation(<http://www.w3.org/2000/01/rdf-schema#comment> "why") :A :B)
+DLSafeRule(Body(ClassAtom(:A Variable(:v))) Head(ClassAtom(:B Variable(:v))))
+)""")
+    sources, _ = find_sources([str(tmp_path / "rule.ofn")])
+    report = build(sources, tmp_path / "kb").manifest["report"]
+    counted = {reason: report["left_out"].get(reason) for reason in ("rule (SWRL)", "annotation")}
+    assert counted == {"rule (SWRL)": 1, "annotation": 1}
 
 
 def test_a_blank_node_is_of_its_own_file(tmp_path: Path) -> None:

@@ -94,6 +94,19 @@ def test_none_infers_nothing(tmp_path: Path) -> None:
     assert not any(name.startswith("inferred") for name in store.manifest["files"])
 
 
+def test_two_values_where_there_is_one_are_a_contradiction_of_whose_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "ages.ttl"
+    lines = [
+        ":age a owl:DatatypeProperty , owl:FunctionalProperty .",
+        ":ada :age 1 , 2 . :bob :age 2 , 3 . :cy :age 3 .",
+    ]
+    file.write_text("\n".join([PREFIXES, *lines]))
+    sources, _ = find_sources([str(file)])
+    options = BuildOptions(Interpretation(keep_literals=True), InferenceMode.OWL)
+    inference = build(sources, tmp_path / "kb", options).manifest["inference"]
+    assert [local_name(entity) for entity, _ in inference["inconsistent"]] == ["ada", "bob"]
+
+
 def test_a_written_store_keeps_the_marks_and_the_axioms(tmp_path: Path) -> None:
     store = build_family(tmp_path, InferenceMode.OWL)
     write_store(tmp_path / "again", store.facts)

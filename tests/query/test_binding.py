@@ -86,6 +86,12 @@ def test_unknown(role: Role, text: str, message: str, resolver: VocabularyResolv
         resolver.resolve(role, Name(form, text))
 
 
+def test_an_iri_without_brackets_is_told_how_to_be_written(resolver: VocabularyResolver) -> None:
+    for form in (NameForm.WORD, NameForm.LABEL):
+        with pytest.raises(UnknownName, match=f"'{NS}Canada' is an IRI: write <{NS}Canada>"):
+            resolver.resolve(Role.ENTITY, Name(form, NS + "Canada"))
+
+
 def test_suggestions_say_labels_where_names_are_numbers() -> None:
     base = "http://purl.obolibrary.org/obo/"
     labels = {

@@ -87,6 +87,28 @@ def test_a_reasoner_finds_what_follows(cells: Path) -> None:
     assert labels(found.subclasses) == ["Chromatin", "Nucleolus"]
 
 
+PIZZA = """Prefix(:=<http://x.org/>)
+Ontology(<http://x.org/o>
+SubClassOf(:Ham :Meat) SubClassOf(:Brie :Cheese) DisjointClasses(:Meat :Cheese)
+SubClassOf(:Plain ObjectAllValuesFrom(:has :Brie)) SubClassOf(:Plain ObjectSomeValuesFrom(:has :Brie))
+)
+"""
+
+
+def test_an_expression_gets_the_time_that_the_store_was_classified_in(tmp_path: Path) -> None:
+    (tmp_path / "pizza.ofn").write_text(PIZZA)
+    found = {}
+    for name, options in {"quick": [], "complete": ["--complete", "1"]}.items():
+        build = ["kb", "build", str(tmp_path / "pizza.ofn"), "-o", str(tmp_path / name), *options]
+        assert CliRunner().invoke(app, build).exit_code == 0
+        shown = CliRunner().invoke(app, ["concept", str(tmp_path / name), "has only Cheese"]).output
+        found[name] = "1 direct subclass\n  Plain\n" in shown, "--complete" in shown
+    assert found == {"quick": (False, True), "complete": (True, False)}
+    simple = CliRunner().invoke(app, ["concept", str(tmp_path / "quick"), "has some Cheese"]).output
+    assert "1 direct subclass\n  Plain\n" in simple
+    assert "--complete" not in simple
+
+
 def test_what_is_open_keeps_its_axioms_when_the_store_changes(cells: Path, tmp_path: Path) -> None:
     """Between a change and the reload of what is served; the file of the old axioms is gone then."""
     shutil.copytree(cells, place := tmp_path / "cells")

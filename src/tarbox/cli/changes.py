@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,6 +17,8 @@ from tarbox.core.errors import TarboxError
 
 if TYPE_CHECKING:
     from tarbox.kb.build import BuildOptions
+
+_LISTED: Final = ("unsatisfiable", "inconsistent", "outside")
 
 
 class DiffFormat(Enum):
@@ -62,12 +65,14 @@ remove_from_kb = _command("remove", "Remove facts from a knowledge base, and the
 
 
 def _change(what: str, path: Path, given: list[str], format: str | None, options: BuildOptions) -> None:
-    from tarbox.cli.kb import print_report, show_progress
+    from tarbox.cli.kb import findings, print_report, show_progress
     from tarbox.cli.places import check_kb
     from tarbox.kb import changing
     from tarbox.kb.sources import find_sources
+    from tarbox.kb.store import read_manifest
 
     check_kb(path)
+    before = read_manifest(path).get("inference", {})
     sources, passed = find_sources(given, format)
     with show_progress(sources) as progress:
         change = (changing.add if what == "add" else changing.remove)(path, sources, options, progress)
@@ -80,6 +85,7 @@ def _change(what: str, path: Path, given: list[str], format: str | None, options
         result += f"\n{change.idle:,} facts " + ("were there already" if what == "add" else "were not there")
     if change.rebuilt:
         result += f"\nall of the store was built again: {change.rebuilt}"
+    result = "\n".join([result, *findings(_new_findings(before, change.store.manifest.get("inference", {})))])
     manifest = {
         "report": change.report,
         "sources": change.sources,
@@ -89,6 +95,20 @@ def _change(what: str, path: Path, given: list[str], format: str | None, options
     print_report(manifest, passed, result)
     if change.report["rejections"]:
         raise typer.Exit(WITH_REJECTED)
+
+
+def _new_findings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What inference finds after a change, without what it found before."""
+    known = set(map(str, chain.from_iterable(before.get(key, ()) for key in _LISTED)))
+    new = {key: [each for each in after.get(key, ()) if str(each) not in known] for key in _LISTED}
+    return {
+        **new,
+        "consistent": after.get("consistent", True) or not before.get("consistent", True),
+        "complete": after.get("complete", True) or not before.get("complete", True),
+        "same_entities": max(after.get("same_entities", 0) - before.get("same_entities", 0), 0),
+        "inconsistencies": len(new["inconsistent"]),
+        "axioms_outside": len(new["outside"]),
+    }
 
 
 def compare_kbs(

@@ -84,6 +84,8 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
     from rich.console import Console
     from rich.text import Text
 
+    from tarbox.service.class_expressions import is_beyond_el
+
     console = Console(highlight=False, markup=False)
     console.print(Text(found.expression))
     console.print(Text(kb.describe(found.expression), style="italic"))
@@ -94,6 +96,9 @@ def _print_place(kb: KnowledgeBase, found: ClassDescription, k: int | None) -> N
     if not found.reasoned:
         more = "; to reason with its axioms, pip install 'tarbox[owl]'" if kb.axioms() else ""
         console.print(Text(f"By the hierarchy of {kb.title} and the links between its classes{more}.", style="dim"))
+    elif not kb.seconds_per_pair and is_beyond_el(kb.parse(found.expression)):
+        note = "This expression is not one of OWL EL: more classes may follow. A store built with"
+        console.print(Text(f"{note} --complete SECONDS takes time to look for them.", style="dim"))
 
 
 def _print_classes(found: ClassDescription, k: int | None, keys: Iterable[str]) -> None:

@@ -208,13 +208,18 @@ def _notes(report: Mapping[str, Any], passed: list[str]) -> Iterator[str]:
 
 
 def _inferred(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What inference added, and what it found wrong."""
+    """What inference added and found."""
     inference, counts = manifest.get("inference", {}), manifest["counts"]
     if "complete" not in inference:
         return
     kinds = ("subsumptions", "typings", "assertions")
     added = ", ".join(f"{counts.get(f'inferred_{kind}', 0):,} {kind}" for kind in kinds)
     yield f"inferred ({inference['mode']}): {added}"
+    yield from findings(inference)
+
+
+def findings(inference: Mapping[str, Any]) -> Iterator[str]:
+    """What inference found wrong, and what it could not use."""
     if not inference["consistent"]:
         yield "the axioms contradict each other: no class can have a member, and none was classified"
     if not inference["complete"]:

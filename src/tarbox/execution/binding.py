@@ -199,6 +199,8 @@ class VocabularyResolver:
         if not is_text(name.text):
             raise UnknownName(_NO_TEXT)
         shown = name.text if is_literal(name.text) else f"'{name.text}'"
+        if name.form is not NameForm.IRI and self._vocabulary.names(role).find(name.text) is not None:
+            raise UnknownName(f"{shown} is an IRI: write <{name.text}>")
         for other in Role:
             if other is not role and self._find(other, name):
                 reason = f"{shown} is {other.with_article} in {self._title}, not {role.with_article}"

@@ -46,6 +46,7 @@ def isolated(library: str) -> Iterator[None]:
 def _short(text: str) -> str:
     expected = re.search(r"positives: \[([^\]]*)\]", text)
     if expected:
-        return f"expected {expected.group(1) or 'something else'}"
+        words = re.sub(r"\b(\w+)Kw\b", lambda word: f"'{word[1].lower()}'", expected.group(1))
+        return f"expected {words.replace('EOI', 'the end') or 'something else'}"
     first = next((line.strip() for line in text.splitlines() if line.strip()), "it cannot be parsed")
     return first[:200]

@@ -202,6 +202,8 @@ def find_sources(given: Sequence[str], format: str | None = None) -> tuple[list[
             continue
         for file in _expand(text):
             detected = format or detect_format(file)
+            if detected is None and not file.stat().st_size:
+                raise SourceError(f"{file} is empty.")
             if detected is None:
                 raise SourceError(
                     f"{file}: unknown format. Name it with --format ({', '.join(FORMATS)}), or use a suffix: "

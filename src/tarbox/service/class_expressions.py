@@ -93,7 +93,10 @@ class Place:
 
 
 def find_place(kb: KnowledgeBase, query: Query, seconds: float | None = None) -> Place:
-    """The place of an expression: by rustdl where there are axioms, in a process of its own with `seconds`."""
+    """The place of an expression: by rustdl where there are axioms, in the time that the store was classified in.
+
+    With `seconds` it is asked in a process of its own, which has so long, and by saturation alone.
+    """
     axioms = kb.axioms()
     if axioms and find_spec("rustdl") is not None:
         return _by_reasoner(kb, query, axioms, seconds)
@@ -183,7 +186,10 @@ def _by_reasoner(kb: KnowledgeBase, query: Query, axioms: tuple[Axiom, ...], sec
     told = [("SubClassOf", names.iri(lower), names.iri(upper)) for lower, upper in pairs]
     said: list[Axiom] = [*axioms, *told, *(("Declaration", ("Class", name)) for name in names)]
     expression = to_expression(query)
-    place = query_apart(said, expression, seconds) if seconds else query_expression(said, expression, None, False)
+    if seconds:
+        place = query_apart(said, expression, seconds)
+    else:
+        place = query_expression(said, expression, kb.seconds_per_pair, individuals=False)
     equal, above, below = (
         {row for name in part if (row := names.find(name)) is not None}
         for part in (place.equivalent, place.direct_supers, place.direct_subs)
@@ -233,6 +239,13 @@ def _nearest(ids: set[int], hierarchy: Hierarchy, up: bool) -> set[int]:
 
 def _others(row: int, near: Ids, ids: set[int], hierarchy: Hierarchy) -> bool:
     return any(other in ids and hierarchy.group[other] != hierarchy.group[row] for other in near.tolist())
+
+
+def is_beyond_el(query: Query) -> bool:
+    """Whether a reasoner for OWL EL may miss some of the classes around the expression."""
+    roles = (node for node in walk(query) if isinstance(node, algebra.Exists))
+    inverse = any(node.direction is not Direction.FORWARD for node in roles)
+    return inverse or any(isinstance(node, algebra.Not | algebra.Or | algebra.AtLeast) for node in walk(query))
 
 
 def to_expression(query: Query) -> Any:

@@ -31,7 +31,11 @@ def explain_statement(store: Store, text: str) -> Derivation:
     first, verb, last = words
     if verb in ("subClassOf", "rdfs:subClassOf", "SubClassOf"):
         lower, upper = (from_ntriples(kb.concepts[_bare(name)].iri) for name in (first, last))
+        if lower == upper:
+            raise QueryError("every concept is below itself: there is nothing to explain.")
         found = _subsumption(store, lower, upper)
+    elif _bare(first) in kb.concepts and _bare(first) not in kb.entities:
+        raise QueryError(f"{first} is a concept in {kb.title}: what is explained of it is '{first} subClassOf Y'.")
     else:
         marks = store.facts.inferred
         deriver = Deriver(store.facts, marks.axioms() if marks else (), InferenceMode(marks.mode if marks else "none"))

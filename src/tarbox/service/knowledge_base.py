@@ -135,6 +135,11 @@ class KnowledgeBase(QueryBuilder):
         """What the store says of classes and relations beyond the tables; read anew at each call."""
         return self._store.axioms() if self._store else ()
 
+    @property
+    def seconds_per_pair(self) -> float | None:
+        """The time for each pair of classes beyond OWL EL that the store was built with (`kb build --complete`)."""
+        return self._store and self._store.manifest.get("options", {}).get("seconds")
+
     @cached_property
     def attributes(self) -> FactAttributes | None:
         """Evidence codes, references and the like, by fact; None where the facts are not those of a store."""

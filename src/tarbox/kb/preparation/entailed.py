@@ -145,7 +145,8 @@ class RuleEvaluation:
         rules = self._compiled.table
         queries = {RuleForm.SAME: rule_queries.SAME, RuleForm.SINGLE: rule_queries.SINGLE}
         found = [row for form, sql in queries.items() if len(rules[form]) for row in self._engine.rows(sql)]
-        first = self._compiled.unite(((x, self.same.get(y, y), axiom) for x, y, axiom in found), self._clashes)
+        equal = ((whose, x, self.same.get(y, y), axiom) for whose, x, y, axiom in found)
+        first = self._compiled.unite(equal, self._clashes, {})
         if not first:
             return False
         self.same = {x: first.get(root, root) for x, root in self.same.items()} | first

@@ -127,13 +127,14 @@ def next_memberships(found: Sequence[str]) -> str:
                JOIN told ON found.concept = told.concept"""
 
 
-SAME: Final = f"""SELECT x, a AS y, axiom FROM membership JOIN {rule_rows(RuleForm.SAME)} AS rule ON concept = rule.c
+SAME: Final = f"""SELECT x AS whose, x, a AS y, axiom
+    FROM membership JOIN {rule_rows(RuleForm.SAME)} AS rule ON concept = rule.c
     ORDER BY x, rule.c, a, axiom"""
-SINGLE: Final = f"""SELECT y, z, axiom FROM (
+SINGLE: Final = f"""SELECT x AS whose, y, z, axiom FROM (
       SELECT t.x, t.y, lead(t.y) OVER (PARTITION BY c, r, d, axiom, t.x ORDER BY t.y) AS z, c, r, d, axiom
       FROM edge AS t JOIN {rule_rows(RuleForm.SINGLE)} AS rule ON t.role = r
       LEFT JOIN membership AS guard ON guard.x = t.x AND guard.concept = c
       LEFT JOIN membership AS filler ON filler.x = t.y AND filler.concept = d
       WHERE (c = {ANY} OR guard.x IS NOT NULL) AND (d = {ANY} OR filler.x IS NOT NULL)) AS neighbour
     WHERE z IS NOT NULL ORDER BY c, r, d, axiom, x, y"""
-"""(x, y, axiom): that x is y follows, in the order of `tarbox.kb.reasoning.fixpoint`, which decides who clashes."""
+"""(whose, x, y, axiom) as of `Saturation._equalities`, in its order: that x is y follows."""

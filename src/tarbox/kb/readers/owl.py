@@ -30,9 +30,8 @@ _DECLARATIONS: Final = {
     "DeclareAnnotationProperty": OWL + "AnnotationProperty",
     "DeclareDatatype": RDFS + "Datatype",
 }
+_TITLES: Final = ("DocIRI", "OntologyID")  # one statement says which ontology it is
 _OUTSIDE: Final = {
-    "DocIRI": "schema of RDF, OWL or OBO",
-    "OntologyID": "schema of RDF, OWL or OBO",
     "OntologyAnnotation": "annotation",
     "SubAnnotationPropertyOf": "annotation",
     "AnnotationPropertyDomain": "annotation",
@@ -43,6 +42,8 @@ _WORDS: Final = {"InverseObjectProperty": "ObjectInverseOf"}
 _FIELDS: Final = {"from": "source", "to": "target"}
 _NAMES: Final = ("Class", "ObjectProperty", "DataProperty", "Datatype", "NamedIndividual", "AnonymousIndividual")
 _TERMS: Final = frozenset({*_NAMES, "SimpleLiteral", "LanguageLiteral", "DatatypeLiteral", "IRI", "str", "int"})
+_INVALID = re.compile(r'ValidityError\("([^"]*)", ByteSpan\((\d+)\.\.(\d+)\)\)')
+_TRIMMED: Final = ("functional", "manchester")
 _STANZA = re.compile(r"^\[", re.M)
 _CLAUSE = re.compile(r"^(id|holds_over_chain|transitive_over):[ \t]*([^!{\n]*?)[ \t\r]*(?:[!{].*)?$", re.M)
 
@@ -121,9 +122,13 @@ def _load(text: str, serialization: Any) -> Any:
 
 
 def _ontology(text: str, format: str) -> Iterator[Piece]:
+    try:
+        with isolated("py-horned-owl"):
+            ontology = _load(text, _SERIALIZATIONS[format])
+    except LibraryFailure as failure:
+        raise _placed(failure, text, format) from None
     with isolated("py-horned-owl"):
-        ontology = _load(text, _SERIALIZATIONS[format])
-        axioms = ontology.get_axioms()
+        parts = [one for one in ontology.get_components() if type(one.component).__name__ not in _TITLES]
         iri = str(ontology.get_iri() or "_:ontology")
     left_out: Counter[str] = Counter()
 
@@ -131,9 +136,10 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
         maker = StatementMaker()
         kinds = set[tuple[str, str]]()
         yield iri, TYPE, OWL + "Ontology"
-        for annotated in axioms:
+        for annotated in parts:
             axiom = annotated.component
             kind = type(axiom).__name__
+            left_out["annotation"] += len(annotated.ann)
             if kind in _DECLARATIONS:
                 yield _term(axiom.first), TYPE, _DECLARATIONS[kind]
             elif kind == "AnnotationAssertion":
@@ -146,7 +152,7 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
                 made = axiom_of(axiom)
                 kinds.update(axiom_names(made))
                 yield from maker.statements(made)
-        for chain in _chains(text, axioms) if format == "obo" else ():
+        for chain in _chains(text, parts) if format == "obo" else ():
             yield from maker.statements(chain)
         for kind, name in sorted(kinds):  # RDF tells data from objects by declarations alone
             if kind in DATA_DECLARATIONS:
@@ -154,12 +160,27 @@ def _ontology(text: str, format: str) -> Iterator[Piece]:
 
     for block in in_blocks(statements()):
         yield Piece(block)
-    yield Piece(NOTHING, left_out=dict(left_out))
+    yield Piece(NOTHING, left_out=dict(+left_out))
 
 
-def _chains(text: str, axioms: Any) -> Iterator[Axiom]:
+def _placed(failure: LibraryFailure, text: str, format: str) -> LibraryFailure:
+    """The failure with its line in the file, and the words that it gives by their place.
+
+    In functional and Manchester syntax py-horned-owl counts from the first character that is no white space.
+    """
+    content = (text.lstrip() if format in _TRIMMED else text).encode()
+    before = text.count("\n") - content.count(b"\n") if format in _TRIMMED else 0
+    found = _INVALID.search(str(failure))
+    if found is None:
+        return LibraryFailure(str(failure), failure.line + before)
+    first, last = int(found[2]), int(found[3])
+    line = 1 + before + content.count(b"\n", 0, first)
+    return LibraryFailure(f"{found[1]}: {content[first:last].decode(errors='replace')}", line)
+
+
+def _chains(text: str, parts: Any) -> Iterator[Axiom]:
     """The chains of OBO's relations, which py-horned-owl passes over; it says which IRI it gave to which id."""
-    said = [one.component for one in axioms if type(one.component).__name__ == "AnnotationAssertion"]
+    said = [one.component for one in parts if type(one.component).__name__ == "AnnotationAssertion"]
     iris = {one.ann.av.literal: _term(one.subject) for one in said if _term(one.ann.ap) == OIO + "id"}
     for stanza in _STANZA.split(text)[1:]:
         found = _CLAUSE.findall(stanza) if stanza.startswith("Typedef]") else []

@@ -78,10 +78,13 @@ class CompiledRules:
     def is_literal(self, individual: int) -> bool:
         return individual < self.literals or individual in self.more_literals
 
-    def unite(self, equal: Iterable[tuple[int, int, int]], clashes: Clashes) -> dict[int, int]:
-        """Of (x, y, axiom), that x is y by the axiom: the individual, the least, that stands for each that it is not.
+    def unite(
+        self, equal: Iterable[tuple[int, int, int, int]], clashes: Clashes, reasons: dict[int, int]
+    ) -> dict[int, int]:
+        """Of (whose, x, y, axiom), that x is y by the axiom and by what is known of `whose`: the individual, the least,
+        that stands for each that it is not. The axiom is put into `reasons` of that.
 
-        Two values are not the same, and none is an individual: that is a clash.
+        Two values are not the same, and none is an individual: that is a clash of those whose they are.
         """
         first: dict[int, int] = {}
 
@@ -90,12 +93,13 @@ class CompiledRules:
                 x = first[x]
             return x
 
-        for x, y, axiom in equal:
+        for whose, x, y, axiom in equal:
             one, other = sorted((root(x), root(y)))
             if one != other and (self.is_literal(one) or self.is_literal(other)):
-                clashes.add((other, axiom))
+                clashes.add((whose, axiom))
             elif one != other:
                 first[other] = one
+                reasons[other] = axiom
         return {x: root(x) for x in first}
 
     def different_but_same(self, same: Mapping[int, int]) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 
 from tarbox.core.errors import TarboxError
-from tarbox.kb.axioms import Axiom
+from tarbox.kb.axioms import Axiom, canonical
 from tarbox.kb.facts import Facts
 from tarbox.kb.namespaces import TOP
 from tarbox.kb.reasoning.classification import classify, reached
@@ -54,12 +54,34 @@ class Deriver:
 
     def assertion(self, head: int, relation: int, tail: int) -> Derivation | None:
         """Why the assertion holds; None where it does not."""
-        same = self._saturation.same
-        return self._derive((2 * relation, int(same[head]), int(same[tail])))
+        return self._explain((2 * relation, head, tail))
 
     def typing(self, entity: int, concept: int) -> Derivation | None:
         """Why the entity is in the concept; None where it is not."""
-        return self._derive((int(self._saturation.same[entity]), concept))
+        return self._explain((entity, concept))
+
+    def _explain(self, goal: Goal) -> Derivation | None:
+        same = self._saturation.same
+        first, *rest = goal
+        root = (int(same[first]), *rest) if len(goal) == 2 else (first, *(int(same[x]) for x in rest))
+        if goal in self._asserted_facts(root):
+            return Derivation(self._statement(goal))
+        found = self._derive(root)
+        return found and self._restated(goal, root, found)
+
+    def _restated(self, goal: Goal, other: Goal, found: Derivation) -> Derivation:
+        """The goal by what was found of the same individuals under other names."""
+        pairs = zip(_individuals(goal), _individuals(other), strict=True)
+        differing = dict.fromkeys(pair for pair in pairs if pair[0] != pair[1])
+        if not differing:
+            return found
+        return Derivation(self._statement(goal), None, (found, *(self._identity(*pair) for pair in differing)))
+
+    def _identity(self, one: int, other: int) -> Derivation:
+        """That two individuals are the same, of which one stands for both."""
+        axiom = self._rules.axioms[self._saturation.united[one if one in self._saturation.united else other]]
+        statement = canonical(("SameIndividual", *map(self._rules.entities.term, (one, other))))
+        return Derivation(statement, None if axiom == statement else axiom)
 
     def _derive(self, root: Goal) -> Derivation | None:
         """Backwards over all ways in which each fact could follow, until the root does from asserted facts."""
@@ -77,6 +99,10 @@ class Deriver:
 
     def _tree(self, goal: Goal, proven: dict[Goal, RuleStep]) -> Derivation:
         axiom, premises = proven[goal]
+        if axiom == ASSERTED:
+            facts = list(self._asserted_facts(goal))
+            told = goal if goal in facts else facts[0]
+            return self._restated(goal, told, Derivation(self._statement(told)))
         inner: tuple[Derivation, ...] = ()
         for premise in premises:
             found = self._tree(premise, proven)
@@ -87,6 +113,20 @@ class Deriver:
             lower = self._rules.concepts.term(premises[0][1])
             inner = (*inner, Derivation(sub(lower, statement[1])))
         return Derivation(statement, self._rules.axioms[axiom] if axiom >= 0 else None, inner)
+
+    def _asserted_facts(self, goal: Goal) -> Iterator[Goal]:
+        """The asserted facts that say the goal, of any individuals that are the same."""
+        facts = self._asserted
+        if len(goal) == 2:
+            x, concept = goal
+            yield from ((one, concept) for one in self._alike(x) if concept in self._told_of(one))
+            return
+        role, x, y = goal
+        tails = self._alike(y)
+        for head in self._alike(x):
+            own = slice(*np.searchsorted(facts.heads, [head, head + 1]))
+            here = (facts.relations[own] == role // 2) & np.isin(facts.tails[own], tails)
+            yield from ((role, head, tail) for tail in facts.tails[own][here].tolist())
 
     def _statement(self, goal: Goal) -> Axiom:
         rules = self._rules
@@ -99,11 +139,8 @@ class Deriver:
         yield from self._ways_of_type(*goal) if len(goal) == 2 else self._ways_of_edge(*goal)
 
     def _ways_of_edge(self, role: int, x: int, y: int) -> Iterator[RuleStep]:
-        facts, tails = self._asserted, self._alike(y)
-        for head in self._alike(x):
-            own = slice(*np.searchsorted(facts.heads, [head, head + 1]))
-            if np.any((facts.relations[own] == role // 2) & np.isin(facts.tails[own], tails)):
-                yield ASSERTED, ()
+        if any(self._asserted_facts((role, x, y))):
+            yield ASSERTED, ()
         for lower, upper, axiom in self._table[RuleForm.ROLE].tolist():
             for flip in (0, 1):
                 if upper ^ flip == role and self._has_edge(lower ^ flip, x, y):
@@ -127,7 +164,7 @@ class Deriver:
 
     def _ways_of_type(self, x: int, concept: int) -> Iterator[RuleStep]:
         facts = self._asserted
-        if concept in self._told(x):
+        if any(self._asserted_facts((x, concept))):
             yield ASSERTED, ()
         for entity, own, axiom in self._table[RuleForm.MEMBER].tolist():
             if own == concept and self._saturation.same[entity] == x:
@@ -173,10 +210,13 @@ class Deriver:
         return found
 
     def _told(self, x: int) -> list[int]:
-        """The asserted concepts of an individual."""
-        facts = self._asserted
-        places = (np.searchsorted(facts.typed, [entity, entity + 1]) for entity in self._alike(x))
-        return [concept for first, last in places for concept in facts.types[first:last].tolist()]
+        """The asserted concepts of whom x stands for."""
+        return [concept for entity in self._alike(x) for concept in self._told_of(entity)]
+
+    def _told_of(self, entity: int) -> list[int]:
+        first, last = np.searchsorted(self._asserted.typed, [entity, entity + 1])
+        found: list[int] = self._asserted.types[first:last].tolist()
+        return found
 
     def _tails(self, role: int, x: int) -> list[int]:
         saturation = self._saturation
@@ -187,6 +227,10 @@ class Deriver:
 
     def _has_edge(self, role: int, x: int, y: int) -> bool:
         return y in self._tails(role, x)
+
+
+def _individuals(goal: Goal) -> Goal:
+    return goal[:1] if len(goal) == 2 else goal[1:]
 
 
 def _forward(role: int, x: int, y: int) -> Goal:

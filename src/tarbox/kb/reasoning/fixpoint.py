@@ -29,7 +29,8 @@ MOST_FACTS: Final = 200_000_000
 class Saturation:
     """What follows from facts by rules. `edges` and `types` are closed once `run` is over.
 
-    `same[x]` is the individual that stands for x; `clashes` are (individual, axiom) found outside of `types`.
+    `same[x]` is the individual that stands for x, and `united[x]` the axiom by which x is another;
+    `clashes` are (individual, axiom) found outside of `types`.
     """
 
     def __init__(self, compiled: CompiledRules) -> None:
@@ -44,6 +45,7 @@ class Saturation:
             [self.table[RuleForm.BOTH], self.table[RuleForm.BOTH][:, [1, 0, 2, 3]]]  # each premise may be the new one
         )
         self.same = np.arange(self.width)
+        self.united: dict[int, int] = {}
         self.clashes: Clashes = set()
         self.edges: Keys = np.empty(0, np.int64)
         self.types: Keys = np.empty(0, np.int64)
@@ -137,7 +139,7 @@ class Saturation:
 
     def _merge(self) -> tuple[Keys, Keys]:
         """Make one of individuals that are the same; returns the facts about those, to be joined again."""
-        first = self.compiled.unite(self._equalities(), self.clashes)
+        first = self.compiled.unite(self._equalities(), self.clashes, self.united)
         if not first:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         moved = np.zeros(self.width, np.bool_)
@@ -155,18 +157,19 @@ class Saturation:
         again = pair_keys(entities[moved[entities]], concepts[moved[entities]], self.kinds)
         return distinct(self.triples.encode(roles[touched], heads[touched], tails[touched])), distinct(again)
 
-    def _equalities(self) -> Iterator[tuple[int, int, int]]:
-        """(x, y, axiom): that x is y follows from the axiom."""
+    def _equalities(self) -> Iterator[tuple[int, int, int, int]]:
+        """(whose, x, y, axiom): that x is y follows from the axiom, by what is known of `whose`."""
         entities, concepts = np.divmod(self.types, self.kinds)
         table = self.table[RuleForm.SAME]
         at, rule = _match(table[:, 0], concepts)
-        yield from zip(entities[at].tolist(), self.same[table[rule, 1]].tolist(), table[rule, 2].tolist(), strict=True)
+        members = entities[at].tolist()
+        yield from zip(members, members, self.same[table[rule, 1]].tolist(), table[rule, 2].tolist(), strict=True)
         for guard, role, filler, axiom in self.table[RuleForm.SINGLE].tolist():
             heads, tails = self.edges_of(role)
             keep = self.in_concept(heads, guard) & self.in_concept(tails, filler)
             heads, tails = heads[keep], tails[keep]
             for place in np.flatnonzero(heads[1:] == heads[:-1]).tolist():
-                yield int(tails[place]), int(tails[place + 1]), axiom
+                yield int(heads[place]), int(tails[place]), int(tails[place + 1]), axiom
 
     def edges_of(self, role: int) -> tuple[Keys, Keys]:
         """(heads, tails) of a role, sorted."""
