@@ -69,6 +69,14 @@ def test_a_corrected_word_is_the_nearest(names: list[str], word: str) -> None:
     assert edits == min(edit_distance(sought, each[:end], 9) for each in folded for end in ends)
 
 
+def test_a_misspelled_name_is_suggested_before_words_that_it_is_a_part_of() -> None:
+    names = pa.array(["Inhalational anthrax", "HRX", "HRAS", "HRAS-like suppressor"])
+    index = NameIndex(names, np.arange(4, dtype=np.int32), np.zeros(4, np.int8))
+    assert [match.name for match in index.suggest("HRAX", 3)] == ["HRAS"]
+    assert [match.name for match in index.suggest("thrax", 3)] == ["Inhalational anthrax"]
+    assert index.suggest("hras", 3) == index.search("hras", 1)
+
+
 def test_a_thing_is_found_once_by_its_best_name() -> None:
     names, ids = pa.array(["Seizure", "Epilepsy", "Epileptic seizure", "Seizure"]), np.array([0, 0, 0, 1], np.int32)
     index = NameIndex(names, ids, np.array([0, 2, 2, 2], np.int8))

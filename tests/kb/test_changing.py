@@ -251,6 +251,12 @@ def test_history_says_what_happened(tmp_path: Path, say: Say) -> None:
         remove(first.path, say(":a :p :b . :b :p :c ."))
 
 
+def test_what_the_store_says_of_a_name_is_no_duplicate_of_what_is_read(tmp_path: Path, say: Say) -> None:
+    first = build(say(":a :p :C . :b a :C . :C rdfs:label 'C' ; skos:altLabel 'sea' ."), tmp_path / "kb")
+    report = add(first.path, say(":b :p :C . :b :p :C .")).report
+    assert (report["statements"], report["duplicates"], report["kept"]) == (2, 1, {"assertion": 1})
+
+
 def test_files_that_stay_are_not_written_again(tmp_path: Path, say: Say) -> None:
     store = build(say(":a :p :b . :b :q :c . :a a :C ; rdfs:label 'A' . :C rdfs:subClassOf :D ."), tmp_path / "kb")
     times = {file.name: file.stat().st_mtime_ns for file in store.path.iterdir()}

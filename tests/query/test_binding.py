@@ -214,3 +214,9 @@ def _plain(a: str, b: str) -> int:
 
 def test_a_swap_is_one_edit() -> None:
     assert edit_distance("london", "lnodon", 3) == 1
+
+
+def test_a_part_of_a_word_in_another_role_is_not_what_was_meant() -> None:
+    resolver = VocabularyResolver(Vocabulary.of(["http://x.org/Canopener"]), "kitchen")
+    with pytest.raises(UnknownName, match=r"no relation 'nope' in kitchen$"):
+        resolver.find(Role.RELATION, Name(NameForm.WORD, "nope"))

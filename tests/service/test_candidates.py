@@ -303,6 +303,9 @@ def test_wrong_usage(reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert run(reasoner, monkeypatch, "--relation", "worksAt", "--json", "--tsv").exit_code == 2
     missing = run(reasoner, monkeypatch, "--relation", "worksAt", "-o", str(tmp_path / "none" / "c.tsv"))
     assert "there is no folder" in str(missing.exception)
+    other = run(reasoner, monkeypatch, "--relation", "worksAt", "-o", str(tmp_path / "c.xlsx"))
+    assert "must end in .tsv or .json" in str(other.exception)
+    assert not any(tmp_path.iterdir())
 
 
 def test_candidates_over_http(reasoner: Reasoner, kb: KnowledgeBase) -> None:

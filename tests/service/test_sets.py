@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from set_oracle import SetOracle, random_lists, share_with_a_finding
+from tarbox.cli.answer_tables import Form, Printer
 from tarbox.cli.ask import ask
 from tarbox.core.errors import QueryError, SourceError, TarboxError, UnknownName
 from tarbox.core.ids import Role
@@ -292,7 +294,7 @@ def test_an_unclear_name_of_no_set_is_rejected(run: Callable[..., Result], tmp_p
     result = run("--set", write(tmp_path / "genes.txt", ["G000", "D000", "both"]))
     assert result.exit_code == 3
     assert "genes.txt:3: 'both' names 2 entities" in result.stderr
-    with pytest.raises(SourceError, match="names no entity of genes"):
+    with pytest.raises(SourceError, match="names no entity of genes: a line is one name, or has cells with tabs"):
         raise run("--set", write(tmp_path / "none.txt", ["Nowhere"])).exception
 
 
@@ -347,7 +349,7 @@ def test_what_cannot_be_done_is_said(
     assert message in str(result.exception)
 
 
-def test_a_run_expects_missing_descriptions() -> None:
+def test_a_run_expects_missing_descriptions(capsys: pytest.CaptureFixture[str]) -> None:
     """Of forty genes of one group half have T011 and the others are predicted to have it: with these it is found."""
     terms: dict[str, set[int]] = {name: {30 + number % 80} for number, name in enumerate(GENES)}
     for name in GENES[:6] + GENES[100:130]:
@@ -370,6 +372,8 @@ def test_a_run_expects_missing_descriptions() -> None:
     assert found.expected_count == pytest.approx(6 + 30 * 0.6, rel=1e-4)
     assert found.expected_background_count == pytest.approx(36 + 30 * 0.6, rel=1e-4)
     assert found.expected_q_value < 0.001
+    Printer(kb, Form.SCREEN).show(reasoner.describe_set(members), "")
+    assert re.search(r"k/n .*\nconcept +expected .*\n(.*\n)*T011 +6/36 .*\n +24\.00 ", capsys.readouterr().out)
     only = reasoner.describe_set(iris(GENES[6:36]), everything=True).concepts
     assert {concept.label: concept.status for concept in only}["T011"] == "predicted"
     with pytest.raises(QueryError, match="counting predicts without probabilities"):

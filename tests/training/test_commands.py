@@ -255,10 +255,10 @@ def test_a_silence_is_broken_without_an_event(capsys: pytest.CaptureFixture[str]
         line.remind()
     assert capsys.readouterr().err.splitlines() == [
         "fitting calibration on held-out facts",
-        "fitting calibration on held-out facts: 40 s so far",
+        "fitting calibration on held-out facts, 40 s after the start",
         "training will take about 3 min 20 s more, 1.5 GB of memory",
         "fitting calibration on held-out facts: 25%  1 min 30 s left",
-        "fitting calibration on held-out facts: 1 min 32 s so far",
+        "fitting calibration on held-out facts, 1 min 32 s after the start",
     ]
 
 

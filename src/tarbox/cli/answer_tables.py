@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
 
 from rich.console import Console, Group, RenderableType
@@ -148,7 +149,7 @@ class Printer:
             return self._table(Role.CONCEPT, answers.concepts, answers.concept_counts, columns)
         expected = any(answer.expected_count is not None for answer in answers.concepts)
         listed = [replace(answer, status=KNOWN) for answer in answers.concepts]  # one list, in the order of the tests
-        return self._table(Role.CONCEPT, listed, answers.concept_counts, _TEST | _EXPECTED if expected else _TEST)
+        return self._table(Role.CONCEPT, listed, answers.concept_counts, _BOTH_TESTS if expected else _TEST)
 
     def _set_notes(self, answers: Answers) -> Iterator[str]:
         """What a set was compared with, who of it was not, and how many concepts were tested."""
@@ -258,6 +259,11 @@ def _small(value: float | None) -> Text:
     return Text("" if value is None else f"{value:.2g}")
 
 
+def _below(known: Callable[[Any], Text], expected: Callable[[Any], Text] | None, answer: ConceptAnswer) -> Text:
+    """What is known, with what is expected on a line below, where a screen has no room for columns of both."""
+    return known(answer) if expected is None else Text("\n").join((known(answer), expected(answer)))
+
+
 TableColumns: TypeAlias = Mapping[str, Callable[[Any], Text]]
 _NAMES: Final = {Role.ENTITY: ("entity", "entities"), Role.CONCEPT: ("concept", "concepts")}
 _DEGREE: Final[dict[str, Callable[[Any], Text]]] = {"degree": lambda answer: _bar(answer.degree)}
@@ -274,9 +280,13 @@ _TEST: Final[dict[str, Callable[[Any], Text]]] = {
     "q": lambda answer: _small(answer.q_value),
 }
 _EXPECTED: Final[dict[str, Callable[[Any], Text]]] = {
-    "expected k": lambda answer: Text(f"{answer.expected_count:,.2f}"),
-    "expected p": lambda answer: _small(answer.expected_p_value),
-    "expected q": lambda answer: _small(answer.expected_q_value),
+    "k/n": lambda answer: Text(f"{answer.expected_count:,.2f}"),
+    "p": lambda answer: _small(answer.expected_p_value),
+    "q": lambda answer: _small(answer.expected_q_value),
+}
+_BOTH_TESTS: Final[dict[str, Callable[[Any], Text]]] = {
+    f"{name}\nexpected" if name in _EXPECTED else name: partial(_below, cell, _EXPECTED.get(name))
+    for name, cell in _TEST.items()
 }
 _LEFT: Final = (*_DEGREE, *_STATUS)
 _TEST_FIELDS: Final = tuple(each.name for each in fields(ConceptAnswer) if each.name not in TSV_COLUMNS)

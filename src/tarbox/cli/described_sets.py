@@ -53,7 +53,10 @@ def _read(session: QuestionSession, file: Path) -> tuple[list[str], int]:
     for position, problem in problems:
         reject(file, lines[position][0], problem)
     if not len(members):
-        raise SourceError(f"{file} names no entity of {session.kb.title}")
+        raise SourceError(
+            f"{file} names no entity of {session.kb.title}: a line is one name, or has cells with tabs between them, "
+            "the name first"
+        )
     return [session.kb.entities.at(member).iri for member in members.tolist()], len(problems)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tarbox.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from tarbox.service.candidates import CandidateList
 
@@ -48,6 +50,8 @@ def predict(
     from tarbox.service.reasoner import Reasoner
 
     check_output(output)
+    if output is not None and output.suffix not in (".tsv", ".json"):
+        raise ConfigError(f"cannot write {output}: the name must end in .tsv or .json")
     reasoner = Reasoner.load(run)
     on_screen = not (as_json or as_tsv or output)
     relation = "type" if relation is None else relation

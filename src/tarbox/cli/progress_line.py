@@ -81,7 +81,7 @@ class ProgressLine:
         terminal."""
         with self._lock:
             if self._screen is None and self._is_due():
-                self.say(self._unsaid or f"{self.doing}: {duration(self._clock() - self._began)} so far")
+                self.say(self._unsaid or f"{self.doing}, {duration(self._clock() - self._began)} after the start")
 
     def _is_due(self) -> bool:
         return self._clock() - self._said > QUIET

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from tarbox.core.errors import AmbiguousName, UnknownName
 from tarbox.core.ids import Role
 from tarbox.execution.lookup import Lookup, NameSource
+from tarbox.execution.name_search import NameFit
 from tarbox.execution.rows import means_everything
 from tarbox.kb.terms import is_literal, is_text, literal, local_name, namespace, split_literal, to_ntriples
 from tarbox.kb.vocabulary import Names, Vocabulary
@@ -225,7 +226,8 @@ class VocabularyResolver:
         sought = local_name(name.text) if name.form is NameForm.IRI else name.text.rpartition(":")[2] or name.text
         find = lookup.index.suggest if forgiving else lookup.index.search
         quoted = name.form is NameForm.LABEL
-        found = [(self.write(role, names.iri(match.id), quoted), names.show(match.id)) for match in find(sought, 3)]
+        near = [match for match in find(sought, 3) if forgiving or match.fit is not NameFit.PART]
+        found = [(self.write(role, names.iri(match.id), quoted), names.show(match.id)) for match in near]
         return {text: _with_label(text, label) for text, label in found} if len(sought) > 2 else {}
 
 

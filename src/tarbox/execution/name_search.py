@@ -89,10 +89,10 @@ class NameIndex:
         return self._best(self._fits(_split(text)), limit, uses)
 
     def suggest(self, text: str, limit: int, uses: Places | None = None) -> list[NameMatch]:
-        """What `search` finds, or else what it finds for the text with its spelling corrected: what is so called, if
-        anything is."""
+        """What `search` finds at the beginnings of words, or else what it finds for the text with its spelling
+        corrected, or else within words: of these what is so called, if anything is."""
         found = self.search(text, limit, uses)
-        corrected = None if found else self.correct(text)
+        corrected = self.correct(text) if all(match.fit is NameFit.PART for match in found) else None
         found = self.search(corrected[1], limit, uses) if corrected else found
         return [match for match in found if match.fit is NameFit.EXACT] or found
 
@@ -197,12 +197,17 @@ class NameIndex:
         return np.concatenate([np.empty((0, _WORDS), np.uint64), *blocks])
 
     def _nearest(self, word: str) -> tuple[int, str] | None:
-        """The word whose beginning is the fewest edits away, if these are few; the shortest of several."""
+        """The word whose beginning is the fewest edits away, if these are few; of several one that does not go on, then
+        the one with the most places in names, the shortest."""
         allowed = max(1, len(word) // 4)
         ends = range(max(1, len(word) - 1), len(word) + 2)
-        near = [str(self._words[place].as_py()) for place in (self._shortlist(word) if len(word) >= _SHORT else ())]
-        ranked = [(min(edit_distance(word, other[:end], allowed) for end in ends), len(other), other) for other in near]
-        edits, _, nearest = min(ranked, default=(allowed + 1, 0, ""))
+        ranked = []
+        for place in self._shortlist(word) if len(word) >= _SHORT else ():
+            other = str(self._words[place].as_py())
+            edits = min(edit_distance(word, other[:end], allowed) for end in ends)
+            places = int(self._word_starts[place + 1] - self._word_starts[place])
+            ranked.append((edits, len(other) >= ends.stop, -places, len(other), other))
+        edits, *_, nearest = min(ranked, default=(allowed + 1, ""))
         return (edits, nearest) if edits <= allowed else None
 
     def _shortlist(self, word: str) -> list[int]:

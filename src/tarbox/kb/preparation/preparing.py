@@ -20,11 +20,11 @@ _SHOWN: Final = 20
 
 def interpret(engine: TableEngine, options: Interpretation) -> dict[str, Any]:
     """Give all statements their verdicts, and names their roles and labels; the report accounts for each statement."""
-    statements = engine.count("statement")
+    statements = engine.count("statement") - engine.count("context")
     _judge(engine, options)
     merged = _merge_same(engine) if options.merge_same else 0
     collect_axioms(engine)
-    distinct = engine.count("fact")
+    distinct = engine.count("fact") - engine.count("(SELECT DISTINCT s, p, o FROM context) AS known")
     engine.run(program.named())
     words = dict(engine.rows(queries.DECLARED_COUNTS))
     weak = _filter_degree(engine, options.min_degree, options.core) if options.min_degree > 0 else 0
@@ -33,7 +33,7 @@ def interpret(engine: TableEngine, options: Interpretation) -> dict[str, Any]:
     engine.run(program.SAID)
     verdicts = {list(Verdict)[code]: count for code, count in engine.rows(queries.ACCOUNT)}
     return {
-        "statements": statements - engine.count("context"),
+        "statements": statements,
         "duplicates": statements - distinct,
         "kept": {verdict.value: n for verdict, n in verdicts.items() if verdict in KEPT},
         "left_out": {verdict.value: n for verdict, n in verdicts.items() if verdict not in KEPT},

@@ -59,10 +59,7 @@ def noted(engine: TableEngine) -> Steps:
     }
 
 
-DISTINCT: Final[Steps] = {
-    "name": "SELECT DISTINCT id, text FROM term",
-    "context": "SELECT DISTINCT s, p, o FROM context",
-}
+DISTINCT: Final[Steps] = {"name": "SELECT DISTINCT id, text FROM term"}
 
 
 # What they mean

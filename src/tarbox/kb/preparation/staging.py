@@ -77,7 +77,7 @@ class Staging:
                 self.engine.add(steps)
 
     def close_terms(self) -> None:
-        """Make of `term` a table of distinct terms, `name`, and of `context` one of distinct statements."""
+        """Make of `term` a table of distinct terms, `name`."""
         self.flush()
         if (staged := self.engine.count("statement")) != self._sent:  # a block sent again, or lost on its way
             raise EngineFailed(f"{staged:,} of {self._sent:,} statements arrived. Nothing was built; try again.")
