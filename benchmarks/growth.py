@@ -54,7 +54,7 @@ DRAWN: Final = 1 << 21
 """Assertions drawn at a time."""
 HOPS: Final = ("1p", "2p", "3p")
 SHORT: Final = ("links", "kept", "calibration", "concepts", "all facts", "predicting", "subsumptions")
-"""The parts of `tarbox.models.credo.learning.PLAN`, in short."""
+"""The parts of `tarbox.models.credo.plan.plan`, in short."""
 
 
 @dataclass(frozen=True, slots=True)

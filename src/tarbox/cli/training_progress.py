@@ -50,7 +50,7 @@ class ProgressPrinter:
                     f"are on {event.device} at a time; calibration and predictions are made on the processor"
                 )
             case events.MemoryPlanned():
-                self._line.say(f"training will take about {_memory(event)}")
+                self._line.say(f"training will take about {_memory(event)}, beside what is in use now")
             case events.Estimated():
                 memory = f", {_memory(event)}" if event.host_bytes else ""
                 self._line.say(f"training will take about {duration(event.seconds)} more{memory}")

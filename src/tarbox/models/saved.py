@@ -161,7 +161,10 @@ class SavedRun:
 
         kind, file = find_model(self.model_name), self.content / WEIGHTS
         if not file.exists():
-            raise StoreMissing(f"{self.path} has no {WEIGHTS} yet: training has not passed its first validation.")
+            raise StoreMissing(
+                f"{self.path} has no {WEIGHTS} yet: its training has not come so far. To go on with it: "
+                f"`tarbox train --resume -o {self.path}`."
+            )
         config = read_config(kind.Config, own_settings(self.settings.get("model", {})), "model")
         try:
             return kind.of_arrays(self.facts, map_arrays(file), config, device)

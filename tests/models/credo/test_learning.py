@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,15 @@ from tarbox.execution.rows import encode
 from tarbox.kb.facts import Facts
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
-from tarbox.models.credo.learning import PLAN, counted_ahead
+from tarbox.models.credo.learning import counted_ahead
+from tarbox.models.credo.memory import TrainingSize
 from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.plan import epochs_of, plan
+from tarbox.models.learning.batches import BatchConfig
 from tarbox.models.learning.seam import TrainingData
 from tarbox.models.saved import open_run
 from tarbox.query.render import render
-from tarbox.training.events import Event, PartBegan
+from tarbox.training.events import Event, PartBegan, PartProgressed
 from tarbox.training.run import read_tensors
 from tarbox.training.session import Listeners, resume, start
 
@@ -67,9 +71,52 @@ def model_bytes(run: Path) -> bytes:
 def test_the_parts_are_told_in_order(store: Path, tmp_path: Path) -> None:
     heard: list[Event] = []
     start(store, tmp_path / "run", quick_settings(), Listeners([heard.append]))
-    assert [event.part for event in heard if isinstance(event, PartBegan)] == list(PLAN)
-    assert sum(PLAN.values()) == pytest.approx(1.0)
+    assert [event.part for event in heard if isinstance(event, PartBegan)] == [
+        "training the link predictor on kept facts",
+        "continuing it on kept facts",
+        "fitting calibration on held-out facts",
+        "fitting concept scores",
+        "continuing the link predictor on all facts",
+        "predicting facts",
+        "predicting subsumptions",
+    ]
     assert not (tmp_path / "run" / "parts").exists()
+
+
+def test_parts_without_epochs_say_how_far_they_are(store: Path, tmp_path: Path) -> None:
+    heard: list[Event] = []
+    start(store, tmp_path / "run", quick_settings(), Listeners([heard.append]))
+    shares: dict[str, list[float]] = {}
+    for event in heard:
+        if isinstance(event, PartProgressed):
+            shares.setdefault(event.part, []).append(event.done)
+    assert {"fitting calibration on held-out facts", "fitting concept scores", "predicting facts"} <= set(shares)
+    for part, told in shares.items():
+        assert len(told) > 2, part
+        assert told == sorted(told), part
+        assert 0 <= told[0] < 0.7, part
+        assert told[-1] <= 1, part
+
+
+def test_the_plan_follows_settings_and_sizes() -> None:
+    size = TrainingSize(20_000, 500, 50, 130_000, 90_000, 1_000, 150_000)
+    config = CredoConfig(rank=64, candidates=512, missing="facts")
+
+    def parts(epochs: int, config: CredoConfig = config, size: TrainingSize = size) -> dict[str, float]:
+        return plan(config, size, BatchConfig(size=2048), epochs, "cpu")
+
+    def links(found: dict[str, float]) -> float:
+        return sum(seconds for part, seconds in found.items() if "link predictor" in part or "continuing" in part)
+
+    short, long = parts(2), parts(20)
+    assert links(long) == pytest.approx(10 * links(short), rel=0.1)
+    assert sum(long.values()) - links(long) == pytest.approx(sum(short.values()) - links(short))
+    assert links(parts(20, replace(config, rank=128))) > 1.5 * links(long)
+    more = parts(20, size=size._replace(assertions=1_300_000, typings=900_000, subsumptions=10_000))
+    assert 8 * sum(long.values()) < sum(more.values()) < 12 * sum(long.values())
+    assert len(parts(1, replace(config, missing="pairs"))) == len(short)
+    assert epochs_of(CredoConfig(), 15) == (10, 5)
+    assert epochs_of(CredoConfig(), 1) == (1, 1)
 
 
 def test_pairs_are_told_and_change_the_run(run: Path, store: Path, tmp_path: Path) -> None:

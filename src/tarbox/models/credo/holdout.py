@@ -9,9 +9,9 @@ the predictor of all facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Fitting, Network, complete, fit_effects, fit_network, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
+from tarbox.models.learning.progress import Tell, unheard, watched, within
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
 
@@ -49,6 +50,8 @@ _TOLD_BY: Final = 20
 """Of the links asked for, so many would join entities that are joined already, if facts were missing one by one: fewer
 do not tell what is missing."""
 _BLOCK: Final = 64
+_LINKS, _LISTS = 0.8, 0.7
+"""Of the time for calibration or predictions, that for links; of that for the ranking, that for its lists, about."""
 _ALL_KEYS: Final = 1 << 62
 RANKING_UNITS: Final = 16
 """Of a hidden layer of the ranking of concepts: larger ones fit the queries they see, and do worse for others."""
@@ -76,12 +79,15 @@ class FactCalibration:
     links: Network
     typings: Network
 
-    def predict(self, predictor: Complex, evidence: Evidence, scope: Scope | None = None) -> Predicted:
+    def predict(
+        self, predictor: Complex, evidence: Evidence, scope: Scope | None = None, tell: Tell = unheard
+    ) -> Predicted:
         """What the predictor makes of the facts, or of what has changed."""
         totals: list[Floats] = []
         found, span = candidate_links(predictor, evidence, scope=scope, totals=totals), evidence.sizes.entities**2
-        links = _apply(self.links, found, complete, span)
-        typings = _apply(self.typings, candidate_typings(predictor, evidence, scope=scope), complete)
+        links = _apply(self.links, watched(found, _links_done(evidence), within(tell, 0.0, _LINKS)), complete, span)
+        typed = candidate_typings(predictor, evidence, scope=scope)
+        typings = _apply(self.typings, watched(typed, _typings_done(evidence), within(tell, _LINKS, 1.0)), complete)
         return Predicted(links, typings, Totals.of(totals))
 
 
@@ -142,29 +148,61 @@ def sampled_share(true: int) -> float:
     return min(1.0, _SAMPLES / (16.0 * max(true, 1)))
 
 
-def fit_calibration(
-    predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int
-) -> tuple[FactCalibration, FactProbabilities]:
-    """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
-    parts, sizes = [], evidence.sizes
-    for make, true, width, (groups, span) in (
-        (candidate_links, facts.true_links(), len(LINK_FEATURES), (sizes.relations, sizes.entities**2)),
-        (candidate_typings, facts.true_typings(), len(TYPING_FEATURES), (0, _ALL_KEYS)),
-    ):
-        share = sampled_share(len(true))
-        sample = [(np.empty(0, np.int64), np.empty((0, width), np.float32)), *make(predictor, evidence, share)]
+def _links_done(evidence: Evidence) -> Callable[[int], float]:
+    """Which share of the candidate links is made when that of a key is: each relation's share of the assertions."""
+    facts, span = evidence.facts, max(evidence.sizes.entities, 1) ** 2
+    upto = np.cumsum(np.bincount(facts.relations, minlength=evidence.sizes.relations)) / max(len(facts.relations), 1)
+    return lambda key: float(upto[key // span])
+
+
+def _typings_done(evidence: Evidence) -> Callable[[int], float]:
+    """The same of typings: the share of the entities."""
+    return lambda key: (1 + key // evidence.sizes.concepts) / evidence.sizes.entities
+
+
+@final
+class _FactKind(NamedTuple):
+    """Links, or typings: what finds their candidates, the true ones, the number of features; groups with effects of
+    their own, and how many keys each has."""
+
+    find: Callable[..., Iterator[Candidates]]
+    true: Keys
+    width: int
+    groups: int
+    span: int
+    done: Callable[[int], float]
+
+    def fit(self, predictor: Complex, evidence: Evidence, seed: int, tell: Tell) -> tuple[Network, tuple[Keys, Floats]]:
+        """(the calibration, the probabilities of all candidates)"""
+        share = sampled_share(len(self.true))
+        found = watched(self.find(predictor, evidence, share), self.done, within(tell, 0.0, 0.5))
+        sample = [(np.empty(0, np.int64), np.empty((0, self.width), np.float32)), *found]
         keys, features = (np.concatenate([part[place] for part in sample]) for place in (0, 1))
         del sample
-        labels = contains(true, keys)
-        network = fit_probabilities(features, labels, seed, predictor.nodes.device)
-        if groups:
-            effects = fit_effects(network.logits(features), labels, keys // span, groups)
+        labels = contains(self.true, keys)
+        network = fit_probabilities(features, labels, seed, predictor.nodes.device, within(tell, 0.5, 0.7))
+        if self.groups:
+            effects = fit_effects(network.logits(features), labels, keys // self.span, self.groups)
             network = replace(network, effects=effects)
-        again = make(predictor, evidence) if share < 1 else [(keys, features)]
-        parts.append((network, _apply(network, again, lambda degrees: degrees, span)))
-    (links, found), (typings, typed) = parts
+        again: Iterable[Candidates] = [(keys, features)]
+        if share < 1:
+            again = watched(self.find(predictor, evidence), self.done, within(tell, 0.7, 1.0))
+        return network, _apply(network, again, lambda degrees: degrees, self.span)
+
+
+def fit_calibration(
+    predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int, tell: Tell = unheard
+) -> tuple[FactCalibration, FactProbabilities]:
+    """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
+    relations, span = evidence.sizes.relations, evidence.sizes.entities**2
+    links, typings = (
+        _FactKind(candidate_links, facts.true_links(), len(LINK_FEATURES), relations, span, _links_done(evidence)),
+        _FactKind(candidate_typings, facts.true_typings(), len(TYPING_FEATURES), 0, _ALL_KEYS, _typings_done(evidence)),
+    )
+    of_links, found = links.fit(predictor, evidence, seed, within(tell, 0.0, _LINKS))
+    of_typings, typed = typings.fit(predictor, evidence, seed, within(tell, _LINKS, 1.0))
     probabilities = FactProbabilities.of(evidence.facts, evidence.sizes, found, typed)
-    return FactCalibration(links, typings), probabilities
+    return FactCalibration(of_links, of_typings), probabilities
 
 
 @final
@@ -221,15 +259,21 @@ class ConceptLists:
     weights: Floats
 
 
-def fit_ranking(reasoner: Credo, queries: FittingQueries, seed: int, device: torch.device) -> Network | None:
+def fit_ranking(
+    reasoner: Credo, queries: FittingQueries, seed: int, device: torch.device, tell: Tell = unheard
+) -> Network | None:
     """A network whose probabilities are calibrated over queries as they come, and put true concepts first in all."""
     random = np.random.default_rng(seed)
-    parts = [
-        _lists(reasoner, queries.later, shape, ids[start : start + _BLOCK], (usual, random))
+    blocks = [
+        (shape, ids[start : start + _BLOCK], usual)
         for drawn, usual in ((queries.usual, True), (queries.lacking, False))
         for shape, ids in drawn
         for start in range(0, len(ids), _BLOCK)
     ]
+    parts = []
+    for done, (shape, ids, usual) in enumerate(blocks):
+        parts.append(_lists(reasoner, queries.later, shape, ids, (usual, random)))
+        tell(_LISTS * done / len(blocks))
     if not any(part.true.any() for part in parts):
         return None
     width = max(int(part.used.sum(1).max(initial=1)) for part in parts)  # what none of the lists fills is left out
@@ -242,7 +286,8 @@ def fit_ranking(reasoner: Credo, queries: FittingQueries, seed: int, device: tor
     def loss(logits_BK: torch.Tensor, rows_B: torch.Tensor) -> torch.Tensor:
         return ranking_loss(logits_BK, true[rows_B], used[rows_B], weights[rows_B])
 
-    return fit_network(features, true_, loss, Fitting(1000, min(96, len(features)), RANKING_UNITS, seed, device))
+    batch, heard = min(96, len(features)), within(tell, _LISTS, 1.0)
+    return fit_network(features, true_, loss, Fitting(1000, batch, RANKING_UNITS, seed, device, heard))
 
 
 def ranking_loss(

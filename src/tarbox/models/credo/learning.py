@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, rivals_of
 from tarbox.models.credo.model import Credo, CredoConfig
+from tarbox.models.credo.plan import epochs_of, plan
 from tarbox.models.credo.predictor import (
     MEASURED,
     FittedPredictor,
@@ -32,20 +33,10 @@ from tarbox.models.credo.predictor import (
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.credo.subsumptions import predict_subsumptions
 from tarbox.models.learning.batches import SampleSource
+from tarbox.models.learning.progress import Tell, unheard
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
 from tarbox.models.links import link_sources
 from tarbox.models.saved import PREDICTOR, sizes_of
-
-PLAN: Final = {
-    "training the link predictor on kept facts": 0.35,
-    "continuing it on kept facts": 0.15,
-    "fitting calibration on held-out facts": 0.15,
-    "fitting concept scores": 0.1,
-    "continuing the link predictor on all facts": 0.15,
-    "predicting facts": 0.05,
-    "predicting subsumptions": 0.05,
-}
-"""The parts of training, with the share of the time that each takes."""
 
 
 @final
@@ -63,16 +54,17 @@ def learn(config: CredoConfig, data: TrainingData, context: RunContext) -> Mappi
     The link predictor goes on in two ways that differ in nothing but the held-out facts: what is fitted to the one
     holds for the other.
     """
-    home = _home(config, data.facts, context)
-    pairs = config.missing == "pairs"
-    plan = {f"{part} of whole pairs" if pairs and "held-out" in part else part: PLAN[part] for part in PLAN}
-    context.plan(plan)
-    facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out, pairs))
+    size = TrainingSize.of(data.facts)
+    home = _home(config, size, context)
+    parts = plan(config, size, context.batches, context.epochs, context.device.type)
+    context.plan(parts)
+    facts = HeldOut(data.facts, hold_out(data.facts, context.seed, config.held_out, config.missing == "pairs"))
+    tell = context.progress if context.device.type == "cpu" else unheard  # what is done ahead is no part under way
     with counted_ahead(context.device) as ahead:
         kept = ahead(lambda: Evidence.of(facts.kept))
-        subsumptions = ahead(lambda: _subsumptions(data, config, context.seed))
+        subsumptions = ahead(lambda: _subsumptions(data, config, context.seed, tell))
         counted = Counted(kept, ahead(lambda: Evidence.of(data.facts)), subsumptions)
-        found = _learn(config, facts, context, home, counted, iter(plan))
+        found = _learn(config, facts, context, home, counted, iter(parts))
     return {name: torch.from_numpy(array) for name, array in found.arrays().items()}
 
 
@@ -98,31 +90,30 @@ def _learn(
     counted: Counted,
     parts: Iterator[str],
 ) -> Credo:
-    further = max(1, round(config.continued * context.epochs))
+    first, further = epochs_of(config, context.epochs)
     kept, everything = (_sources(part, config, context) for part in (facts.kept, facts.whole))
     with home:  # its first values are drawn there
         predictor = build_predictor(config, sizes_of(facts.whole))
     context.begin(next(parts))
-    first = max(1, context.epochs - further)
     turn = first / (first + further)
     context.fit(predictor, kept(), Stage("kept", first, span=(0.0, turn)))
     context.begin(next(parts))
     blind = copy.deepcopy(predictor)
     context.fit(blind, kept(), Stage("blind", further, predictor, (turn, 1.0)))
     context.begin(next(parts))
-    calibration, probabilities = fit_calibration(blind.eval(), counted.kept(), facts, context.seed)
+    calibration, probabilities = fit_calibration(blind.eval(), counted.kept(), facts, context.seed, context.progress)
     mrr = mean_reciprocal_rank(blind, facts.whole, draw(facts.lost(), MEASURED, context.seed))
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)
     reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed))
     queries = FittingQueries.of(reasoner, facts, config.queries, context.seed)
-    ranking = fit_ranking(reasoner, queries, context.seed, context.device)
+    ranking = fit_ranking(reasoner, queries, context.seed, context.device, context.progress)
     context.begin(next(parts))
     context.fit(predictor, everything(), Stage("all", further, span=(turn, 1.0)))
     context.begin(next(parts))
     evidence = counted.every()
-    predicted = calibration.predict(predictor.eval(), evidence)
+    predicted = calibration.predict(predictor.eval(), evidence, tell=context.progress)
     told = mrr, np.zeros(evidence.sizes.entities, np.bool_)
     context.save(PREDICTOR, FittedPredictor.of(predictor, calibration, evidence, predicted.totals, told).arrays)
     probabilities = FactProbabilities.of(facts.whole, evidence.sizes, predicted.links, predicted.typings)
@@ -132,16 +123,16 @@ def _learn(
     return replace(found, subsumptions=counted.subsumptions())
 
 
-def _subsumptions(data: TrainingData, config: CredoConfig, seed: int) -> Rows | None:
+def _subsumptions(data: TrainingData, config: CredoConfig, seed: int, tell: Tell) -> Rows | None:
     """By a processor: what a GPU records does not bear another's work beside it."""
     if not len(data.facts.vocabulary.concepts):
         return None
-    return predict_subsumptions(data.facts, data.axioms(), config.held_out, seed, torch.device("cpu"))
+    return predict_subsumptions(data.facts, data.axioms(), config.held_out, seed, torch.device("cpu"), tell)
 
 
-def _home(config: CredoConfig, facts: Facts, context: RunContext) -> torch.device:
+def _home(config: CredoConfig, size: TrainingSize, context: RunContext) -> torch.device:
     """Where the link predictor is held; what cannot fit is refused."""
-    needed, gpu = MemoryNeeded.of(config, TrainingSize.of(facts), context.batches), context.device.type == "cuda"
+    needed, gpu = MemoryNeeded.of(config, size, context.batches), context.device.type == "cuda"
     host, device = needed.split(gpu)
     home = context.home_of_tables(device, 2 * needed.tables, needed.beside_shards)
     if gpu and home.type == "cpu":

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tarbox.core.errors import StoreVersion
 from tarbox.kb.arrays import Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
+from tarbox.models.learning.progress import Tell, unheard
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +39,8 @@ _RATE: Final = 1e-2
 """The learning rate at first; it falls to 0 by a cosine."""
 _CACHED: Final = 1 << 14
 """Rows whose hidden units are in a processor's own memory while the next layer reads them."""
+_TOLD: Final = 100
+"""Steps between two times that it is told how many are done."""
 _MOMENTS: Final = 200_000
 """Rows, or somewhat more, that tell means and deviations."""
 
@@ -140,16 +143,20 @@ def complete(degrees: Floats) -> Floats:
 @final
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """How a network is fitted: `steps` of `batch` rows, with `units` in a hidden layer where enough rows are true."""
+    """How a network is fitted: `steps` of `batch` rows, with `units` in a hidden layer where enough rows are true;
+    `tell` is told which share of the steps is done."""
 
     steps: int
     batch: int
     units: int
     seed: int
     device: torch.device
+    tell: Tell = unheard
 
 
-def fit_probabilities(features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device) -> Network:
+def fit_probabilities(
+    features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device, tell: Tell = unheard
+) -> Network:
     """By cross entropy over all samples; without samples everything has 0."""
     import torch
     from torch.nn import functional
@@ -161,7 +168,7 @@ def fit_probabilities(features_NF: Floats, true_N: NDArray[np.bool_], seed: int,
 
     count = len(features_NF)
     steps = max(300, min(3000, 6 * count // _BATCH)) if count else 0
-    fitting = Fitting(steps, min(_BATCH, max(count, 1)), CALIBRATION_UNITS, seed, device)
+    fitting = Fitting(steps, min(_BATCH, max(count, 1)), CALIBRATION_UNITS, seed, device, tell)
     return fit_network(features_NF, true_N, loss, fitting)
 
 
@@ -198,6 +205,8 @@ def fit_network(
         for done in range(fitting.steps):
             rate.fill_(_RATE * (0.5 + 0.5 * math.cos(math.pi * done / fitting.steps)))
             run()
+            if done % _TOLD == 0:
+                fitting.tell(done / fitting.steps)
     layers = tuple(parameter.detach().cpu().numpy() for parameter in network.parameters())
     return Network(mean, deviation, layers)
 

@@ -25,6 +25,7 @@ from tarbox.models.credo.kernels import share_out
 from tarbox.models.credo.neighbours import Adjacency, Neighbours, SharedLinks
 from tarbox.models.credo.network import complete, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT
+from tarbox.models.learning.progress import Tell, unheard, watched, within
 
 _BY: Final = 32
 """Neighbours of a kind that are candidates, and whose super-concepts are."""
@@ -248,18 +249,22 @@ def sum_shared(having: Any, weights: Any, pairs: Any, out: Any) -> None:
                 out[number] += step * weights[columns[place]]
 
 
-def predict_subsumptions(facts: Facts, axioms: Iterable[Axiom], share: float, seed: int, device: torch.device) -> Rows:
+def predict_subsumptions(
+    facts: Facts, axioms: Iterable[Axiom], share: float, seed: int, device: torch.device, tell: Tell = unheard
+) -> Rows:
     """[C, C] the probabilities that a direct subsumption is missing; `share` of those known fit them."""
     size, stated = len(facts.vocabulary.concepts), list(axioms)
     kept = keep_subsumptions(facts, seed, share)
     held_out = np.sort(pair_keys(facts.subs[~kept], facts.supers[~kept], size))
     if not len(held_out):
         return Rows.of_keys(np.empty(0, np.int64), size, size, np.empty(0, np.float32))
-    found = list(_candidates(ConceptGraph.of(facts.with_subsumptions(kept), stated), 1 + size // _FITTED))
+    some = _candidates(ConceptGraph.of(facts.with_subsumptions(kept), stated), 1 + size // _FITTED)
+    found = list(watched(some, lambda key: key // size / size, within(tell, 0.0, 0.4)))
     keys, features = (np.concatenate(part) for part in zip(*found, strict=True))
-    network = fit_probabilities(features, contains(held_out, keys), seed, device)
+    network = fit_probabilities(features, contains(held_out, keys), seed, device, within(tell, 0.4, 0.6))
     again = _candidates(ConceptGraph.of(facts, stated))
-    likely = [(keys, complete(network.apply(features))) for keys, features in again]
+    every = watched(again, lambda key: key // size / size, within(tell, 0.6, 1.0))
+    likely = [(keys, complete(network.apply(features))) for keys, features in every]
     keys, degrees = (np.concatenate(part) for part in zip(*likely, strict=True))
     chosen = degrees >= LEAST_KEPT
     return Rows.of_keys(keys[chosen], size, size, degrees[chosen])
