@@ -57,8 +57,8 @@ class ProgressLine:
             self._unsaid = line
 
     def counter(self, title: str, total: int) -> Callable[[int], None]:
-        """What is told how many more of `total` are done."""
-        done = 0
+        """What is told how many more of `total` are done, which is what is being done now."""
+        done, self.doing = 0, title
 
         def advance(number: int) -> None:
             nonlocal done

@@ -14,22 +14,44 @@ from tarbox.models.learning.batches import BatchConfig
 
 
 class _Costs(NamedTuple):
-    """Seconds: of a step, of a link in it, of each rival's score in each dimension; of a fact in calibration; of a fact
-    in concept scores, and of these in any case; of a fact in predictions; of a concept in subsumptions."""
+    """Seconds: of a step, of a link in it, of each rival's score in each dimension; of a fact in calibration, in
+    predictions, and in either for each dimension; of a fact in concept scores, and of these in any case; of a concept
+    in subsumptions."""
 
     step: float
     link: float
     score: float
     calibrated: float
+    predicted: float
+    dimension: float
     ranked: float
     ranking: float
-    predicted: float
     concept: float
 
 
 _COSTS: Final = {
-    "cpu": _Costs(0.0, 1e-5, 4e-10, 3.2e-4, 9e-5, 4.0, 1.8e-4, 1e-3),
-    "cuda": _Costs(3.4e-3, 1.7e-7, 0.0, 2e-5, 2e-6, 10.0, 1.6e-5, 1e-5),
+    "cpu": _Costs(
+        step=0.0,
+        link=1e-05,
+        score=4e-10,
+        calibrated=0.0003,
+        predicted=0.00017,
+        dimension=1.1e-06,
+        ranked=8e-05,
+        ranking=4.0,
+        concept=0.001,
+    ),
+    "cuda": _Costs(
+        step=0.0034,
+        link=1.7e-07,
+        score=0.0,
+        calibrated=2e-05,
+        predicted=1.6e-05,
+        dimension=0.0,
+        ranked=2e-06,
+        ranking=10.0,
+        concept=1e-05,
+    ),
 }
 
 
@@ -46,14 +68,14 @@ def plan(config: CredoConfig, size: TrainingSize, batches: BatchConfig, epochs: 
     rivals = min(rivals_of(config, size, batches) or nodes, nodes)
     epoch = size.links * (costs.link + costs.score * rivals * config.rank)
     epoch += costs.step * size.links / step_size(size, batches)
-    facts = size.assertions + size.typings
+    facts, dimensions = size.assertions + size.typings, costs.dimension * config.rank
     pairs = " of whole pairs" if config.missing == "pairs" else ""
     return {
         "training the link predictor on kept facts": first * epoch,
         "continuing it on kept facts": further * epoch,
-        f"fitting calibration on held-out facts{pairs}": costs.calibrated * facts,
+        f"fitting calibration on held-out facts{pairs}": (costs.calibrated + dimensions) * facts,
         "fitting concept scores": costs.ranking + costs.ranked * facts,
         "continuing the link predictor on all facts": further * epoch,
-        "predicting facts": costs.predicted * facts,
+        "predicting facts": (costs.predicted + dimensions) * facts,
         "predicting subsumptions": costs.concept * size.concepts,
     }
