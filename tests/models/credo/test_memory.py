@@ -51,7 +51,8 @@ def test_what_cannot_fit_is_refused_before_it_begins(
     with ProgressLine() as line:
         start(tmp_path / "kb", tmp_path / "run", quick_settings(), Listeners([told.append, ProgressPrinter(line)]))
     assert isinstance(told[0], MemoryPlanned)
-    assert capsys.readouterr().err.splitlines()[0] == "training will take about 0.2 GB of memory, beside what is in use now"
+    [said, *_] = capsys.readouterr().err.splitlines()
+    assert said == "training will take about 0.2 GB of memory, beside what is in use now"
 
 
 def test_the_setting_that_helps_is_named() -> None:
