@@ -46,6 +46,7 @@ NEIGHBOURS: Final = (
     "their share of those that have one",
 )
 SHARES: Final = ("share of the tail", "share of the head", "both shares", "share of the concept")
+SETS: Final = ("linear model of sets",)
 ALL_TABLES: Final[tuple[Any, ...]] = (LINK_FEATURES, TYPING_FEATURES, CONCEPT_FEATURES)
 
 
@@ -106,6 +107,7 @@ VARIANTS: Final[Mapping[str, Callable[[], Any]]] = {
         lambda name: name not in SHARES, (LINK_FEATURES, TYPING_FEATURES)
     ),
     "effects of relations": lambda: patch.object(holdout, "fit_effects", no_effects),
+    "linear model of sets": lambda: without_features(SETS.__contains__),
     "ranking of concepts": lambda: patch.object(learning, "fit_ranking", lambda *_: None),
     "the second expert": ExitStack,
 }

@@ -16,7 +16,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.counting import Counting
-from tarbox.models.credo.concepts import CONCEPT_FEATURES
+from tarbox.models.credo.concepts import CONCEPT_FEATURES, SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Network
 from tarbox.models.credo.probabilities import FactProbabilities
@@ -57,7 +57,7 @@ def predicting(facts: Facts) -> Scorer:
     layers = (random.normal(0, 0.2, (1, width)).astype(np.float32), np.zeros(1, np.float32))
     ranking = Network(np.zeros(width, np.float32), np.full(width, 3, np.float32), layers)
     index = Index.of(facts)
-    return Credo.of(index, FactProbabilities.of(facts, sizes, *found), ranking)
+    return Credo.of(index, FactProbabilities.of(facts, sizes, *found), SetModel.of(index, 0), ranking)
 
 
 def untrained_qto(facts: Facts) -> Scorer:

@@ -11,6 +11,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import TripleKeys
 from tarbox.kb.vocabulary import Vocabulary
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
@@ -57,7 +58,7 @@ def reasoner(kb: KnowledgeBase) -> Reasoner:
     links = TripleKeys(len(ENTITIES)).encode(*triples), np.array(list(predicted.values()), np.float32)
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
     probabilities = FactProbabilities.of(facts, sizes_of(facts), links, nothing)
-    return Reasoner(kb, Credo.of(index, probabilities), "credo")
+    return Reasoner(kb, Credo.of(index, probabilities, SetModel.of(index, 0)), "credo")
 
 
 def rows(text: str) -> list[list[str]]:

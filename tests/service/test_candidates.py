@@ -25,6 +25,7 @@ from tarbox.kb.store import open_store
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.kb.writing import write_store
 from tarbox.models.counting import Counting
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.neighbours import Neighbours, SharedLinks
 from tarbox.models.credo.probabilities import FactProbabilities
@@ -125,7 +126,7 @@ def test_who_has_a_term_has_what_is_above_it() -> None:
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
     probabilities = FactProbabilities.of(facts, sizes_of(facts), (keys, degrees), nothing)
     index = Index.of(facts)
-    reasoner = Reasoner(KnowledgeBase(facts), Credo.of(index, probabilities), "credo")
+    reasoner = Reasoner(KnowledgeBase(facts), Credo.of(index, probabilities, SetModel.of(index, 0)), "credo")
     assert pairs(reasoner.candidates("has")) == [("g", "Fever", 0.5), ("h", "Seizure", 0.4), ("h", "Focal", 0.3)]
     assert pairs(reasoner.candidates("inverse has", k=1)) == [("Fever", "g", 0.5)]
 

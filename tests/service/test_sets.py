@@ -23,6 +23,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows, TripleKeys
 from tarbox.kb.vocabulary import SYNONYMS, Names, Vocabulary
 from tarbox.models.counting import Counting
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.saved import sizes_of
@@ -362,7 +363,7 @@ def test_a_run_expects_missing_descriptions(capsys: pytest.CaptureFixture[str]) 
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
     links = keys[order], np.full(30, 0.6, np.float32)
     probabilities = FactProbabilities.of(facts, sizes_of(facts), links, nothing)
-    reasoner = Reasoner(kb, Credo.of(index, probabilities), "credo")
+    reasoner = Reasoner(kb, Credo.of(index, probabilities, SetModel.of(index, 0)), "credo")
     members = iris(GENES[:36])
     known = {concept.label: concept for concept in kb.describe_set(members).concepts}["T011"]
     found = {concept.label: concept for concept in reasoner.describe_set(members, everything=True).concepts}["T011"]

@@ -18,6 +18,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.store import open_store
 from tarbox.models.credo import holdout, network
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Fitting, Network
@@ -62,7 +63,7 @@ def _load_machine_code(facts: Facts) -> None:
     """Once for all children."""
     index = Index.of(facts)
     probabilities = FactProbabilities.of(facts, sizes_of(facts), NOTHING, NOTHING)
-    Credo.of(index, probabilities).predict(TEMPLATES["2p"].shape, np.zeros((1, 3), np.int32))
+    Credo.of(index, probabilities, SetModel.of(index, 0)).predict(TEMPLATES["2p"].shape, np.zeros((1, 3), np.int32))
     Evidence.of(facts)
 
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from uncertain import Maker, World
 
 from tarbox.core.ids import Level
+from tarbox.execution.interpreter import evaluate
 from tarbox.execution.rows import encode
 from tarbox.kb.closure import Hierarchy
 from tarbox.kb.rows import Rows
 from tarbox.models.credo.concept_kernels import gather_concepts, raise_to_narrower
-from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptFeatures
+from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptFeatures, LastRelations, SetModel
 from tarbox.models.credo.evidence import fit_linear
 from tarbox.models.credo.model import Credo, alternatives
 from tarbox.models.credo.network import Network
@@ -36,7 +37,7 @@ def network(seed: int) -> Network:
 
 
 def reasoner(world: World, ranking: Network | None = None) -> Credo:
-    return Credo.of(world.index, world.probabilities, ranking)
+    return Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0), ranking)
 
 
 def proofs(world: World, members: np.ndarray, concept: int) -> list[float]:
@@ -111,7 +112,7 @@ def test_raising_to_narrower_concepts(seed: int) -> None:
 @given(seeds)
 def test_what_is_known_of_parents_and_siblings(seed: int) -> None:
     world, random = Maker(seed, concepts=8).world(), np.random.default_rng(seed)
-    features = ConceptFeatures.of(world.index)
+    features = ConceptFeatures.of(world.index, SetModel.of(world.index, 0))
     parents: dict[int, set[int]] = {}
     for sub, above in zip(world.facts.subs.tolist(), world.facts.supers.tolist(), strict=True):
         parents.setdefault(sub, set()).add(above)
@@ -223,6 +224,43 @@ def test_alternatives_of_a_shape() -> None:
     assert [columns for _, columns in parts] == [[0, 1, 2], [0, 3, 4], [0, 5]]
     many = " or ".join(f"(?r{n} value ?e{n})" for n in range(1, 12))
     assert alternatives(template("x", many).shape) == ()  # described as a whole
+
+
+def test_last_relations() -> None:
+    shape = template("x", "?c1 and (?r1 some (?r2 value ?e1)) and not (?r3 value ?e2)").shape
+    ids = np.array([[0, 4, 1, 0, 2, 0], [1, 3, 3, 0, 5, 1]], np.int32)
+    columns = {slot.name: ids[:, place] for place, slot in enumerate(slots(shape))}
+    found = evaluate(shape, LastRelations(columns, (2, 6)))
+    assert [np.flatnonzero(row).tolist() for row in found] == [[4], [3]]
+
+
+@some
+@given(seeds)
+def test_the_model_of_sets_predicts_from_the_relation_and_the_other_concepts(seed: int) -> None:
+    world = Maker(seed).world()
+    sets = SetModel.of(world.index, 0)
+    facts, typings = world.facts, World(world.facts, {}, {}).all_descriptions()
+    rows = []
+    for way in range(6):
+        ends = (facts.tails, facts.heads) if way % 2 == 0 else (facts.heads, facts.tails)
+        own = facts.relations == way // 2
+        for near in sorted(set(ends[0][own].tolist())):
+            row = np.zeros(6 + len(sets.kept))
+            row[way] = 1
+            for far in ends[1][own][ends[0][own] == near].tolist():
+                for place, concept in enumerate(sets.kept.tolist()):
+                    row[6 + place] = max(row[6 + place], (far, concept) in typings)
+            rows.append(row)
+    table = np.array(rows)
+    inverse = np.linalg.inv(table.T @ table + 20 * np.eye(table.shape[1]))
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0)
+    np.testing.assert_allclose(sets.weights, weights[:, 6:], atol=2e-3)  # half precision
+    out = np.full(4, -5.0, np.float32)
+    sets.apply(np.array([2], np.int32), np.array([1], np.int32), out)
+    for place, concept in enumerate(sets.kept.tolist()):
+        other = sets.weights[6 + sets.kept.tolist().index(1), place] if 1 in sets.kept else 0.0
+        assert out[concept] == pytest.approx(sets.weights[2, place] + other, abs=1e-6)
 
 
 def test_linear_models_of_nothing() -> None:

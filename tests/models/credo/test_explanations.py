@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from uncertain import Maker
 
 from tarbox.execution.rows import encode
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.model import Credo
 from tarbox.query.algebra import Query, operands
 from tarbox.service.proofs import Traced, trace
@@ -18,7 +19,7 @@ from tarbox.service.proofs import Traced, trace
 def test_every_part_has_the_degrees_of_its_own_answers(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
-    model = Credo.of(world.index, world.probabilities)
+    model = Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0))
 
     def check(query: Query, traced: Traced) -> None:
         shape, ids = encode(query, world.facts.vocabulary)

@@ -14,6 +14,7 @@ from tarbox.kb.facts import Facts
 from tarbox.kb.splits import hold_out
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.credo import holdout
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.holdout import (
     SHAPES,
     FittingQueries,
@@ -39,7 +40,7 @@ def reasoner(facts: HeldOut) -> Credo:
     others = {tuple(row) for row in random.integers(0, [3, 30, 30], (60, 3)).tolist()} - triples(facts.whole)
     links = dict.fromkeys(sorted(missing)[::2], 0.6) | dict.fromkeys(sorted(others), 0.3)
     world = World(facts.kept, links, {(n, n % 8): 0.3 for n in range(30)})
-    return Credo.of(world.index, world.probabilities)
+    return Credo.of(world.index, world.probabilities, SetModel.of(world.index, 0))
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final, final
 
 import numpy as np
@@ -17,18 +18,22 @@ from numpy.typing import NDArray
 
 from tarbox.core.ids import Level
 from tarbox.execution.graph import Index
+from tarbox.execution.interpreter import evaluate
 from tarbox.kb.arrays import Doubles, Floats, Ids
-from tarbox.kb.rows import Rows
+from tarbox.kb.rows import Rows, distinct, pair_keys
 from tarbox.models.credo.concept_kernels import gather_concepts
+from tarbox.models.credo.evidence import fit_linear, frequent_columns
 from tarbox.models.credo.features import matrix
 from tarbox.models.credo.kernels import share_out
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.priors import Priors
 from tarbox.models.scorer import LEAST_MEMBER
-from tarbox.query.algebra import Query
+from tarbox.query.algebra import DataRange, Direction, Query, slots
 
 _BY_PRIOR: Final = 512
 """Concepts that the last relation leads to most often, without regard to the answers."""
+_GROUPS: Final = 50_000
+_GROUPS_AT_ONCE: Final = 1 << 10
 _QUERIES_AT_ONCE: Final = 16
 
 
@@ -69,6 +74,7 @@ class ConceptView:
     sums: Doubles
     is_known: NDArray[np.bool_]
     prior: Floats
+    linear: Floats
     parents: Floats
     siblings: Floats
     size: Floats
@@ -100,6 +106,7 @@ CONCEPT_FEATURES: Final[Mapping[str, Callable[[ConceptView], NDArray[Any]]]] = {
     "best single proof": lambda view: np.log(1e-6 + view.sums[:, 3]),
     "noisy-or behind the best concept's": lambda view: view.behind(),
     "prior": lambda view: np.log(1e-4 + view.prior),
+    "linear model of sets": lambda view: view.linear,
     "parents that are known": lambda view: view.parents,
     "siblings that are known": lambda view: view.siblings,
     "instances": lambda view: view.size,
@@ -115,33 +122,82 @@ CONCEPT_FEATURES: Final[Mapping[str, Callable[[ConceptView], NDArray[Any]]]] = {
 
 @final
 @dataclass(frozen=True, slots=True)
+class SetModel:
+    """A linear model of which concepts go together in what one relation leads to from one entity.
+
+    `weights` [2R + K, K] predict the concepts `kept` from the relation and from the other concepts; they are rounded to
+    half precision, in which a run holds them, so that a model scores alike once saved.
+    """
+
+    kept: Ids
+    weights: Floats
+
+    @classmethod
+    def of(cls, index: Index, seed: int) -> SetModel:
+        graph, typing = index.graph, index.graph.typing
+        last = graph.relation_groups[typing]
+        groups = np.arange(last)
+        if last > _GROUPS:
+            groups = np.sort(np.random.default_rng(seed).choice(last, _GROUPS, replace=False))
+        relations = np.searchsorted(graph.relation_groups, groups, side="right") - 1
+        kept, column = frequent_columns(index.descriptions.entities_of.sizes(), typing)
+        width, having = max(typing + len(kept), 1), index.descriptions.concepts_of
+        inside = column[having.columns] >= 0
+        having = Rows(np.append(0, np.cumsum(inside))[having.offsets], column[having.columns[inside]].astype(np.int32))
+        keys = [np.empty(0, np.int64)]
+        for start in range(0, len(groups), _GROUPS_AT_ONCE):
+            own = np.arange(start, min(start + _GROUPS_AT_ONCE, len(groups)))
+            origin, places = Rows(graph.starts, graph.members).places(groups[own])
+            member, found = having.gather(graph.members[places])
+            pairs = np.append(own, own[origin[member]]), np.append(relations[own], found)
+            keys.append(distinct(pair_keys(*pairs, width)))
+        fitted = fit_linear(Rows.of_keys(np.concatenate(keys), len(groups), width), width).numpy()
+        return cls(kept, fitted[:, typing:].astype(np.float16).astype(np.float32))
+
+    def apply(self, relations: Ids, concepts: Ids, out_C: Floats) -> None:
+        """Write the predictions of all concepts kept to [C] others of which stay as they are."""
+        first = len(self.weights) - len(self.kept)
+        places = np.searchsorted(self.kept, concepts)
+        inside = places < len(self.kept)
+        inside[inside] = self.kept[places[inside]] == concepts[inside]
+        given = np.concatenate([relations, first + places[inside]])
+        out_C[self.kept] = self.weights[given].sum(0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class ConceptFeatures:
     """The facts, prepared. `children` [C] counts the concepts below each; `size` and `share` [C] are logarithms."""
 
     index: Index
     priors: Priors
+    sets: SetModel
     children: NDArray[np.int64]
     size: Floats
     share: Floats
 
     @classmethod
-    def of(cls, index: Index) -> ConceptFeatures:
+    def of(cls, index: Index, sets: SetModel) -> ConceptFeatures:
         tree, members = index.descriptions.hierarchy, index.descriptions.entities_of.sizes()
         share = np.log(1e-4 + members / max(members.max(initial=1), 1)).astype(np.float32)
         children = np.bincount(tree.parents.columns, minlength=len(tree))
         priors = Priors.of(index, Level.CONCEPT)
-        return cls(index, priors, children, np.log1p(members).astype(np.float32), share)
+        return cls(index, priors, sets, children, np.log1p(members).astype(np.float32), share)
 
     def describe(self, batch: QueryBatch, probabilities: FactProbabilities) -> ConceptEvidence:
         """The evidence for the concepts of each query."""
         found: dict[int, tuple[Ids, ConceptView]] = {}
+        columns = {slot.name: batch.ids[:, place] for place, slot in enumerate(slots(batch.shape))}
+        last = evaluate(batch.shape, LastRelations(columns, (len(batch.ids), self.index.graph.typing)))
 
         def work(rows: slice) -> None:
             prior = self.priors.relative(batch.shape, batch.ids[rows])
             space = np.zeros((self.index.concepts, 7))
             touched = np.empty(self.index.concepts, np.int32)
             for row in range(rows.start, rows.stop):
-                found[row] = self._view(batch, row, probabilities, prior[row - rows.start], (space, touched))
+                found[row] = self._view(
+                    batch, row, probabilities, (prior[row - rows.start], last[row]), (space, touched)
+                )
 
         share_out(work, len(batch.ids), _QUERIES_AT_ONCE)
         views = [found[row] for row in range(len(batch.ids))]
@@ -152,9 +208,10 @@ class ConceptFeatures:
         batch: QueryBatch,
         row: int,
         probabilities: FactProbabilities,
-        prior_C: Doubles,
+        given: tuple[Doubles, NDArray[np.bool_]],
         room: tuple[Doubles, Ids],
     ) -> tuple[Ids, ConceptView]:
+        prior_C, last = given
         space, touched = room
         described = probabilities.descriptions
         set_E, known = batch.sets_BE[row], batch.entities[row]
@@ -166,12 +223,15 @@ class ConceptFeatures:
         concepts = np.union1d(touched[:count], frequent).astype(np.int32)
         sums = space[concepts]
         space[touched[:count]] = 0
+        linear_C = np.zeros(len(prior_C), np.float32)
+        self.sets.apply(np.flatnonzero(last).astype(np.int32), batch.concepts[row], linear_C)
         roots = np.sqrt(set_E)
         roots[known] = 0
         view = ConceptView(
             sums,
             np.isin(concepts, batch.concepts[row], assume_unique=True),
             prior_C[concepts].astype(np.float32),
+            linear_C[concepts],
             *self._relatives(concepts, batch.concepts[row]),
             self.size[concepts],
             self.share[concepts],
@@ -213,3 +273,47 @@ def _join(views: Sequence[tuple[Ids, ConceptView]]) -> ConceptEvidence:
         sums[:, 4].astype(np.float32),
         np.concatenate(features),
     )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LastRelations:
+    """[B, 2R] the directed relations that lead to the answers."""
+
+    columns: dict[str, Ids]
+    shape: tuple[int, int]
+
+    def entity(self, name: str) -> NDArray[np.bool_]:  # noqa: ARG002
+        return np.zeros(self.shape, np.bool_)
+
+    def concept(self, name: str) -> NDArray[np.bool_]:
+        return self.entity(name)
+
+    def literals(self, wanted: DataRange) -> NDArray[np.bool_]:  # noqa: ARG002
+        return np.zeros(self.shape, np.bool_)
+
+    def exists(self, relation: str, direction: Direction, operand: NDArray[np.bool_]) -> NDArray[np.bool_]:  # noqa: ARG002
+        return self.has_self(relation)
+
+    def at_least(
+        self,
+        count: int,  # noqa: ARG002
+        relation: str,
+        direction: Direction,  # noqa: ARG002
+        operand: NDArray[np.bool_],  # noqa: ARG002
+    ) -> NDArray[np.bool_]:
+        return self.has_self(relation)
+
+    def has_self(self, relation: str) -> NDArray[np.bool_]:
+        found = np.zeros(self.shape, np.bool_)
+        found[np.arange(self.shape[0]), self.columns[relation]] = True
+        return found
+
+    def intersection(self, operands: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        return reduce(np.logical_or, operands)
+
+    def union(self, operands: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        return reduce(np.logical_or, operands)
+
+    def complement(self, operand: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.zeros_like(operand)

@@ -312,7 +312,7 @@ def _lists(
     names = list(CONCEPT_FEATURES)
     terms = [
         weight * evidence.features[:, names.index(name)]
-        for name, weight in (("noisy-or of all proofs", 1.0), ("prior", 0.5))
+        for name, weight in (("noisy-or of all proofs", 1.0), ("prior", 0.5), ("linear model of sets", 1.0))
     ]
     strength: Floats = np.sum(terms, axis=0)
     size = len(ids)

@@ -17,6 +17,7 @@ from tarbox.execution.graph import Index
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.kb.splits import hold_out
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.holdout import FittingQueries, HeldOut, fit_calibration, fit_ranking
 from tarbox.models.credo.memory import MemoryNeeded, TrainingSize, rivals_of
@@ -105,7 +106,7 @@ def _learn(
     del blind
     context.begin(next(parts))
     index = Index.of(facts.kept)
-    reasoner = Credo.of(index, probabilities)
+    reasoner = Credo.of(index, probabilities, SetModel.of(index, context.seed))
     queries = FittingQueries.of(reasoner, facts, config.queries, context.seed)
     ranking = fit_ranking(reasoner, queries, context.seed, context.device, context.progress)
     context.begin(next(parts))
@@ -117,7 +118,7 @@ def _learn(
     context.save(PREDICTOR, FittedPredictor.of(predictor, calibration, evidence, predicted.totals, told).arrays)
     probabilities = FactProbabilities.of(facts.whole, evidence.sizes, predicted.links, predicted.typings)
     index = Index.of(facts.whole)
-    found = Credo.of(index, probabilities, ranking)
+    found = Credo.of(index, probabilities, SetModel.of(index, context.seed), ranking)
     context.begin(next(parts))
     return replace(found, subsumptions=counted.subsumptions())
 

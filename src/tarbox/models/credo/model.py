@@ -25,7 +25,7 @@ from tarbox.kb.closure import Hierarchy, Instances
 from tarbox.kb.facts import Facts
 from tarbox.kb.rows import Rows
 from tarbox.models.credo.composition import Background, ProbabilityAlgebra, compose, join_alternatives
-from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptEvidence, ConceptFeatures, QueryBatch
+from tarbox.models.credo.concepts import CONCEPT_FEATURES, ConceptEvidence, ConceptFeatures, QueryBatch, SetModel
 from tarbox.models.credo.network import Network
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.learning.seam import Learner, RunContext, TrainingData
@@ -125,9 +125,15 @@ class Credo(Learner):
     subsumptions: Rows | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, index: Index, probabilities: FactProbabilities, ranking: Network | None = None) -> Credo:
+    def of(
+        cls,
+        index: Index,
+        probabilities: FactProbabilities,
+        sets: SetModel,
+        ranking: Network | None = None,
+    ) -> Credo:
         priors = Priors.of(index, Level.ENTITY)
-        return cls(index, probabilities, ConceptFeatures.of(index), ranking, priors)
+        return cls(index, probabilities, ConceptFeatures.of(index, sets), ranking, priors)
 
     def supports(self, shape: Query) -> bool:  # noqa: ARG002
         """Any query."""
@@ -235,6 +241,8 @@ class Credo(Learner):
             "typings/offsets": held.concepts.offsets,
             "typings/concepts": held.concepts.columns,
             "typings/degrees": held.concepts.values,
+            "sets/concepts": self.features.sets.kept,
+            "sets/weights": self.features.sets.weights.astype(np.float16),
         }
         if self.subsumptions is not None:
             found |= {f"subsumptions/{name}": getattr(self.subsumptions, key) for name, key in _SUBSUMPTIONS.items()}
@@ -243,7 +251,7 @@ class Credo(Learner):
     @classmethod
     def of_arrays(cls, facts: Facts, arrays: Mapping[str, NDArray[Any]], config: CredoConfig, device: str) -> Credo:  # noqa: ARG003
         """The model of a run, on the CPU whatever the device."""
-        if "links/starts" not in arrays:
+        if "sets/concepts" not in arrays:
             raise StoreVersion("an earlier version of tarbox trained this run: train it again.")
         concepts = Rows(*(arrays[f"typings/{name}"] for name in ("offsets", "concepts", "degrees")))
         starts, near, far, degrees = (arrays[f"links/{name}"] for name in ("starts", "near", "far", "degrees"))
@@ -255,7 +263,8 @@ class Credo(Learner):
         ranking = Network.of_arrays(arrays, "ranking/") if "ranking/mean" in arrays else None
         if ranking is not None and len(ranking.mean) != len(CONCEPT_FEATURES):
             raise StoreVersion("another version of tarbox trained this run, with other features: train it again.")
-        known = cls.of(index, probabilities, ranking)
+        sets = SetModel(arrays["sets/concepts"], arrays["sets/weights"].astype(np.float32))
+        known = cls.of(index, probabilities, sets, ranking)
         predicted = [arrays[f"subsumptions/{name}"] for name in _SUBSUMPTIONS if f"subsumptions/{name}" in arrays]
         return replace(known, subsumptions=Rows(*predicted) if predicted else None)
 

@@ -26,6 +26,7 @@ from tarbox.kb.rows import Rows, TripleKeys, contains, distinct, pair_keys
 from tarbox.kb.vocabulary import Vocabulary
 from tarbox.models.complex import Complex
 from tarbox.models.credo.candidates import Scope, Totals, one_thread
+from tarbox.models.credo.concepts import SetModel
 from tarbox.models.credo.evidence import Evidence
 from tarbox.models.credo.folding import Folding, Unseen
 from tarbox.models.credo.holdout import Predicted
@@ -187,7 +188,7 @@ def follow(
     predicted = presume_missing(predicted, facts, given.entities < 0, config.held_out)
     probabilities = _join(model.probabilities, predicted, facts, names, scope)
     index = Index.of(facts)
-    found = Credo.of(index, probabilities, model.ranking)
+    found = Credo.of(index, probabilities, _match_sets(model.features.sets, names), model.ranking)
     if model.subsumptions is not None:
         found = replace(found, subsumptions=_match_subsumptions(model.subsumptions, index.instances.hierarchy, names))
     told = fitted.mrr, np.append(fitted.arrays["folded"], True)[names.entities]
@@ -292,6 +293,12 @@ def _match_columns(kept: Ids, names: MatchedNames, relations: int) -> tuple[Ids,
     now = names.concepts_now[kept]
     order = np.argsort(now)[int((now < 0).sum()) :]
     return now[order].astype(np.int32), np.append(_directed(names.relations), 2 * relations + order).astype(np.int32)
+
+
+def _match_sets(sets: SetModel, names: MatchedNames) -> SetModel:
+    first = len(sets.weights) - len(sets.kept)
+    kept, columns = _match_columns(sets.kept, names, first // 2)
+    return SetModel(kept, _take(sets.weights, columns)[:, columns[len(columns) - len(kept) :] - first])
 
 
 def _match_subsumptions(before: Rows, tree: Hierarchy, names: MatchedNames) -> Rows:
