@@ -35,7 +35,7 @@ from tarbox.models.credo.model import Credo
 from tarbox.models.credo.network import Fitting, Network, complete, fit_effects, fit_network, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT, FactProbabilities
 from tarbox.models.credo.queries import QueryGraph, draw_queries
-from tarbox.models.learning.progress import Tell, unheard, watched, within
+from tarbox.models.learning.progress import TellShare, unheard, watched, within
 from tarbox.query.algebra import Query
 from tarbox.query.templates import TEMPLATES
 
@@ -80,7 +80,7 @@ class FactCalibration:
     typings: Network
 
     def predict(
-        self, predictor: Complex, evidence: Evidence, scope: Scope | None = None, tell: Tell = unheard
+        self, predictor: Complex, evidence: Evidence, scope: Scope | None = None, tell: TellShare = unheard
     ) -> Predicted:
         """What the predictor makes of the facts, or of what has changed."""
         totals: list[Floats] = []
@@ -172,7 +172,9 @@ class _FactKind(NamedTuple):
     span: int
     done: Callable[[int], float]
 
-    def fit(self, predictor: Complex, evidence: Evidence, seed: int, tell: Tell) -> tuple[Network, tuple[Keys, Floats]]:
+    def fit(
+        self, predictor: Complex, evidence: Evidence, seed: int, tell: TellShare
+    ) -> tuple[Network, tuple[Keys, Floats]]:
         """(the calibration, the probabilities of all candidates)"""
         share = sampled_share(len(self.true))
         found = watched(self.find(predictor, evidence, share), self.done, within(tell, 0.0, 0.5))
@@ -191,7 +193,7 @@ class _FactKind(NamedTuple):
 
 
 def fit_calibration(
-    predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int, tell: Tell = unheard
+    predictor: Complex, evidence: Evidence, facts: HeldOut, seed: int, tell: TellShare = unheard
 ) -> tuple[FactCalibration, FactProbabilities]:
     """(the calibration, the probabilities on the kept facts) of a predictor that knows the kept facts."""
     relations, span = evidence.sizes.relations, evidence.sizes.entities**2
@@ -260,7 +262,7 @@ class ConceptLists:
 
 
 def fit_ranking(
-    reasoner: Credo, queries: FittingQueries, seed: int, device: torch.device, tell: Tell = unheard
+    reasoner: Credo, queries: FittingQueries, seed: int, device: torch.device, tell: TellShare = unheard
 ) -> Network | None:
     """A network whose probabilities are calibrated over queries as they come, and put true concepts first in all."""
     random = np.random.default_rng(seed)

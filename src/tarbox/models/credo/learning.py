@@ -33,7 +33,7 @@ from tarbox.models.credo.predictor import (
 from tarbox.models.credo.probabilities import FactProbabilities
 from tarbox.models.credo.subsumptions import predict_subsumptions
 from tarbox.models.learning.batches import SampleSource
-from tarbox.models.learning.progress import Tell, unheard
+from tarbox.models.learning.progress import TellShare, unheard
 from tarbox.models.learning.seam import RunContext, Stage, TrainingData
 from tarbox.models.links import link_sources
 from tarbox.models.saved import PREDICTOR, sizes_of
@@ -123,7 +123,7 @@ def _learn(
     return replace(found, subsumptions=counted.subsumptions())
 
 
-def _subsumptions(data: TrainingData, config: CredoConfig, seed: int, tell: Tell) -> Rows | None:
+def _subsumptions(data: TrainingData, config: CredoConfig, seed: int, tell: TellShare) -> Rows | None:
     """By a processor: what a GPU records does not bear another's work beside it."""
     if not len(data.facts.vocabulary.concepts):
         return None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tarbox.core.errors import StoreVersion
 from tarbox.kb.arrays import Flags, Floats, Places
 from tarbox.models.credo.kernels import share_out
-from tarbox.models.learning.progress import Tell, unheard
+from tarbox.models.learning.progress import TellShare, unheard
 
 if TYPE_CHECKING:
     import torch
@@ -151,11 +151,11 @@ class Fitting:
     units: int
     seed: int
     device: torch.device
-    tell: Tell = unheard
+    tell: TellShare = unheard
 
 
 def fit_probabilities(
-    features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device, tell: Tell = unheard
+    features_NF: Floats, true_N: NDArray[np.bool_], seed: int, device: torch.device, tell: TellShare = unheard
 ) -> Network:
     """By cross entropy over all samples; without samples everything has 0."""
     import torch

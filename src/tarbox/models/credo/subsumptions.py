@@ -25,7 +25,7 @@ from tarbox.models.credo.kernels import share_out
 from tarbox.models.credo.neighbours import Adjacency, Neighbours, SharedLinks
 from tarbox.models.credo.network import complete, fit_probabilities
 from tarbox.models.credo.probabilities import LEAST_KEPT
-from tarbox.models.learning.progress import Tell, unheard, watched, within
+from tarbox.models.learning.progress import TellShare, unheard, watched, within
 
 _BY: Final = 32
 """Neighbours of a kind that are candidates, and whose super-concepts are."""
@@ -250,7 +250,7 @@ def sum_shared(having: Any, weights: Any, pairs: Any, out: Any) -> None:
 
 
 def predict_subsumptions(
-    facts: Facts, axioms: Iterable[Axiom], share: float, seed: int, device: torch.device, tell: Tell = unheard
+    facts: Facts, axioms: Iterable[Axiom], share: float, seed: int, device: torch.device, tell: TellShare = unheard
 ) -> Rows:
     """[C, C] the probabilities that a direct subsumption is missing; `share` of those known fit them."""
     size, stated = len(facts.vocabulary.concepts), list(axioms)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from tarbox.kb.arrays import Keys
 
 T = TypeVar("T", bound=tuple[Keys, Any])
-Tell: TypeAlias = Callable[[float], object]
+TellShare: TypeAlias = Callable[[float], object]
 """Told which share of some work is done."""
 
 
@@ -16,12 +16,12 @@ def unheard(done: float) -> None:
     """Nobody asked."""
 
 
-def within(tell: Tell, start: float, end: float) -> Tell:
+def within(tell: TellShare, start: float, end: float) -> TellShare:
     """What is told of a piece of the work that lasts from one share of it to another."""
     return lambda done: tell(start + (end - start) * done)
 
 
-def watched(found: Iterable[T], done: Callable[[int], float], tell: Tell) -> Iterator[T]:
+def watched(found: Iterable[T], done: Callable[[int], float], tell: TellShare) -> Iterator[T]:
     """The same; which share of it is done follows from the last of a part's sorted keys."""
     for part in found:
         yield part
