@@ -277,6 +277,11 @@ def test_identifiers_of_several_kinds(kb: KnowledgeBase) -> None:
         kb.describe_set(["G000", "G0000"])
 
 
+def test_a_text_is_no_set_of_letters(kb: KnowledgeBase) -> None:
+    with pytest.raises(QueryError, match=r"a set is a list of names, and this is a text: write \['e1'\]"):
+        kb.describe_set("e1")
+
+
 def test_lines_that_name_nothing_are_listed(run: Callable[..., Result], tmp_path: Path) -> None:
     file = write(tmp_path / "genes.txt", ["# mine", "G000\t1.5", "Nowhere", "", "both", "7157"])
     result = run("--set", file, "--json")

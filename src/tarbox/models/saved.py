@@ -212,7 +212,7 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
     """Open the run at `path`; a run whose vocabulary is not its store's is refused."""
     folder = Path(path)
     if not is_run(folder):
-        raise StoreMissing(f"no run at {folder}: {what_is_at(folder)}. Train one with `tarbox train BENCH -o RUN`.")
+        raise StoreMissing(f"no run at {folder}: {what_is_at(folder)}. Train one with `tarbox train KB|BENCH -o RUN`.")
     description = _read_description(folder / RUN)
     settings = _read_settings(folder / CONFIG)
     store = open_store(folder / str(description.get("content", "")) / STORE)

@@ -29,6 +29,8 @@ NameProblems: TypeAlias = list[tuple[int, NameLookupError]]
 def read_names(kb: KnowledgeBase, names: Iterable[str]) -> tuple[Ids, NameProblems]:
     """The entities of names of any kind, each once, and what is wrong with the other names, by position. A name of
     several entities means the one that is of the same kind as the rest of the set, where it is one."""
+    if isinstance(names, str):
+        raise QueryError(f"a set is a list of names, and this is a text: write [{names!r}]")
     found: list[int] = []
     problems: NameProblems = []
     for position, name in enumerate(names):
