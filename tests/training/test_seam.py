@@ -253,6 +253,25 @@ def test_no_estimate_before_it_is_based_on_steps() -> None:
     assert [event for event in heard if isinstance(event, Estimated)] == [Estimated(69.6, 0, 0)]
 
 
+def test_a_part_between_steps_makes_no_first_estimate() -> None:
+    """It may be that code is compiled there, once."""
+    now, heard = [0.0], list[Event]()
+    report = ProgressReport([heard.append], lambda: now[0])
+    report.plan({"a": 1, "b": 1, "c": 2})
+    report.begin("a")
+    report.start()
+    for now[0], done in ((1.0, 0.1), (2.0, 1.0)):
+        report.advance(done)
+    report.begin("b")
+    now[0] = 30.0
+    report.progress(0.1)
+    assert not [event for event in heard if isinstance(event, Estimated)]
+    now[0] = 31.0
+    report.begin("c")
+    [estimated] = [event for event in heard if isinstance(event, Estimated)]
+    assert estimated.seconds == pytest.approx(30 / 0.475 * 0.5, abs=0.1)
+
+
 def test_a_sparse_gradient_updates_its_rows_as_a_dense_one_does() -> None:
     tables = [torch.nn.Parameter(torch.arange(12.0).view(6, 2)) for _ in range(2)]
     sparse, dense = (Adagrad([{"params": [table], "lr": 0.3}]) for table in tables)

@@ -29,7 +29,7 @@ class ProgressReport:
         self._shares: dict[str, float] = {}
         self._part, self._before, self._share = "", 0.0, 1.0
         self._done = self._skipped = self._uncounted = 0.0
-        self._estimated = self._warming = False
+        self._estimated = self._warming = self._stepped = False
 
     @property
     def part(self) -> str:
@@ -65,7 +65,7 @@ class ProgressReport:
 
     def start(self) -> None:
         """Steps begin now: work is counted from the next time that they are told of."""
-        self._warming = True
+        self._warming = self._stepped = True
 
     def skip(self, done: float) -> None:
         """This share of the part was done before this process began."""
@@ -81,7 +81,9 @@ class ProgressReport:
 
     def progress(self, done: float) -> None:
         """This share of the part is done, and everyone is told."""
-        self.advance(done)
+        self._done = done
+        if not self._stepped:  # compiled code takes longer once than a part of a small training does
+            self._estimate()
         self.tell(PartProgressed(self._part, done, self.seconds_left()))
 
     def seconds_left(self) -> float | None:
